@@ -1,0 +1,139 @@
+//! Names: what a vocabulary may call things, and the nearest known name when one is misspelt.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// The longest name, in bytes.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// Words of the policy language; a vocabulary cannot use them as names.
+pub const RESERVED: [&str; 14] = [
+    "and", "by", "collect", "false", "for", "not", "nothing", "or", "policy", "to", "transfer", "true", "until", "when",
+];
+
+/// Why a text is no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Empty or too long.
+    #[error("a name has 1 to {MAX_NAME_BYTES} bytes")]
+    Length,
+    /// A character that words cannot have.
+    #[error("a name is made of ASCII letters, digits and `_ - . : #`, and starts with a letter, a digit or `_`")]
+    Character,
+    /// Reads as a number or a date.
+    #[error("a name must not read as a number or a date")]
+    LooksLikeValue,
+    /// A word of the language.
+    #[error("this word belongs to the policy language")]
+    Reserved,
+}
+
+/// Accepts `text` as a name, or says why not.
+pub fn check_name(text: &str) -> Result<(), NameError> {
+    if text.is_empty() || text.len() > MAX_NAME_BYTES {
+        return Err(NameError::Length);
+    }
+    if !text.bytes().all(is_word_byte) || !text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
+        return Err(NameError::Character);
+    }
+    if looks_like_value(text) {
+        return Err(NameError::LooksLikeValue);
+    }
+    if RESERVED.binary_search(&text).is_ok() {
+        return Err(NameError::Reserved);
+    }
+    Ok(())
+}
+
+/// Whether a byte can be part of a word: of a name, a number or a date.
+pub(crate) const fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'#')
+}
+
+/// Whether the policy language reads this word as a number or a time rather than as a name.
+pub(crate) fn looks_like_value(word: &str) -> bool {
+    let dated = word.len() >= 10
+        && word.bytes().take(10).enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    dated
+        || (digits.starts_with(|c: char| c.is_ascii_digit())
+            && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':')))
+}
+
+/// The known name nearest to `wanted`, if one is near enough to be a misspelling of it.
+pub fn nearest<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+    if wanted.len() > MAX_NAME_BYTES {
+        return None;
+    }
+    let wanted = wanted.to_ascii_lowercase();
+    let mut limit = (wanted.len() / 3).clamp(1, 4);
+    let mut best = None;
+    for name in known {
+        if let Some(distance) = edit_distance(wanted.as_bytes(), name.to_ascii_lowercase().as_bytes(), limit) {
+            best = Some(name);
+            match distance.checked_sub(1) {
+                Some(closer) => limit = closer,
+                None => break,
+            }
+        }
+    }
+    best.map(ToString::to_string)
+}
+
+/// Levenshtein's distance, if it is at most `limit`.
+fn edit_distance(from: &[u8], to: &[u8], limit: usize) -> Option<usize> {
+    if from.len().abs_diff(to.len()) > limit {
+        return None;
+    }
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, byte) in from.iter().enumerate() {
+        let mut left = at + 1;
+        let mut smallest = left;
+        let mut diagonal = core::mem::replace(row.first_mut()?, left);
+        for (other, cell) in to.iter().zip(row.iter_mut().skip(1)) {
+            let changed = diagonal + usize::from(byte != other);
+            diagonal = *cell;
+            left = changed.min(diagonal + 1).min(left + 1);
+            *cell = left;
+            smallest = smallest.min(left);
+        }
+        if smallest > limit {
+            return None;
+        }
+    }
+    row.last().copied().filter(|distance| *distance <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words_that_mean_nothing_else() {
+        for name in ["flights.com", "mac-address", "mall-gate#basic", "dpv:Marketing", "_x", "7-eleven.com", "p1"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for name in ["12", "2024-12-21", "2024-12-21T00:00:00Z", "1.5", "1-2"] {
+            assert_eq!(check_name(name), Err(NameError::LooksLikeValue), "{name}");
+        }
+        for name in ["a b", "é", "-a", ".a", "a+b", "a\n"] {
+            assert_eq!(check_name(name), Err(NameError::Character), "{name}");
+        }
+        for name in RESERVED {
+            assert_eq!(check_name(name), Err(NameError::Reserved), "{name}");
+        }
+        assert_eq!(check_name(""), Err(NameError::Length));
+        assert_eq!(check_name(&"a".repeat(129)), Err(NameError::Length));
+    }
+
+    #[test]
+    fn the_nearest_name_is_found_and_strangers_are_not_offered() {
+        let known = ["hotel_ads", "special_offers", "newsletter"];
+        assert_eq!(nearest("hotel_add", known.into_iter()).as_deref(), Some("hotel_ads"));
+        assert_eq!(nearest("Newsleter", known.into_iter()).as_deref(), Some("newsletter"));
+        assert_eq!(nearest("research", known.into_iter()), None);
+    }
+}
