@@ -1,0 +1,87 @@
+//! Var and η of Def. 3: the variables of a device and of the graph instances that run on it (S13).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::{Graph, Location};
+use crate::semantics::{DeviceState, Epoch, PolicyId};
+use crate::value::Time;
+use crate::vocabulary::{DeviceId, ItemId};
+
+/// A device: everything that survives when an exchange ends.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Device {
+    /// d.
+    pub id: DeviceId,
+    /// Whom it can address.
+    pub contacts: Contacts,
+    /// Its share of ⟨ν, π, ρ⟩.
+    pub state: DeviceState,
+    /// Its other variables.
+    pub memory: Memory,
+}
+
+/// Whom a device can address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Contacts {
+    /// Its policy repository.
+    pub repository: Option<DeviceId>,
+    /// Devices it may request data from.
+    pub sources: Vec<DeviceId>,
+}
+
+/// Variables that the abstract semantics does not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Memory {
+    /// p_dc: a controller's policies as they are now; older published ones stay in π (S17).
+    pub current: BTreeSet<PolicyId>,
+    /// What a controller has published and not withdrawn.
+    pub published: BTreeSet<PolicyId>,
+    /// Π_DCs: what a repository lists, one policy per device (S19).
+    pub catalogue: BTreeMap<DeviceId, PolicyId>,
+    /// When the owner released an item that is held here.
+    pub released: BTreeMap<ItemId, Epoch>,
+    /// Who may have got an item from here, and until when they may keep it.
+    pub recipients: BTreeMap<(ItemId, DeviceId), Time>,
+    /// Withdraw notices to pass on.
+    pub notices: BTreeMap<(ItemId, DeviceId), Epoch>,
+    /// Items whose releases up to an epoch are withdrawn.
+    pub tombstones: BTreeMap<ItemId, Epoch>,
+    /// Controllers from which a subject has withdrawn.
+    pub refused: BTreeSet<DeviceId>,
+}
+
+/// A graph at work on a device: its location and the variables of the current exchange.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instance {
+    /// σ.
+    pub location: Location,
+    /// i, for a subject's instance.
+    pub item: Option<ItemId>,
+    /// With whom the current exchange is, and about which policy.
+    pub exchange: Option<Exchange>,
+}
+
+/// With whom the current exchange is, and about which policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Exchange {
+    /// dc, dc′ or ds.
+    pub peer: DeviceId,
+    /// p_dc or p_dc′; a request for policies has none.
+    pub policy: Option<PolicyId>,
+}
+
+impl Device {
+    /// A device that knows nothing yet.
+    pub fn new(id: DeviceId) -> Self {
+        let (contacts, state, memory) = (Contacts::default(), DeviceState::default(), Memory::default());
+        Self { id, contacts, state, memory }
+    }
+}
+
+impl Instance {
+    /// A graph at its start.
+    pub const fn new(graph: &Graph<'_>) -> Self {
+        Self { location: graph.initial, item: None, exchange: None }
+    }
+}

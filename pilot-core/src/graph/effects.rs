@@ -1,0 +1,250 @@
+//! What each word in the effect column does. Effects cannot fail: every guard has been checked before.
+//!
+//! They are written on the device's variables, not with the rules of [`crate::semantics::rules`]: that both arrive at
+//! the same state is what the model checker and the auditor check.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::device::Exchange;
+use super::interpreter::Step;
+use super::{Action, Body, Device, Effect, Instance};
+use crate::semantics::event::{Delivery, Event};
+use crate::semantics::rules::requests;
+use crate::semantics::{Context, Epoch, PolicyId, Receipt};
+use crate::vocabulary::{DeviceId, ItemId, Variable};
+
+/// The places an effect may change.
+pub(super) struct Change<'s> {
+    pub(super) instance: &'s mut Instance,
+    pub(super) device: &'s mut Device,
+    pub(super) step: &'s mut Step,
+    pub(super) action: &'s Action,
+    pub(super) cx: &'s Context<'s>,
+}
+
+impl Change<'_> {
+    pub(super) fn make(&mut self, effect: Effect) {
+        match effect {
+            Effect::AdoptOwn => self.adopt_own(),
+            Effect::AdoptItem => {
+                if let Action::Init { item, .. } | Action::Restore { item, .. } = self.action {
+                    self.instance.item = *item;
+                }
+            }
+            Effect::RestoreOffers => {
+                if let Action::Restore { offers, .. } = self.action {
+                    offers.iter().for_each(|(of, policy)| self.store_offer(*of, *policy));
+                }
+            }
+            Effect::ReplaceOwn => self.replace_own(),
+            Effect::SucceedOwn => self.succeed_own(),
+            Effect::ReplaceOffers => self.replace_offers(),
+            Effect::Keep => self.keep(),
+            Effect::EraseItem => self.with_item(|change, item| change.erase(item, None)),
+            Effect::EraseWithdrawn => self.erase_withdrawn(),
+            Effect::OweNotices => self.owe_notices(),
+            Effect::ForgetOutdated => self.with_item(Self::forget_outdated),
+            Effect::CarryItem => self.carry_item(),
+            Effect::CarryCatalogue => {
+                let listed = &self.device.memory.catalogue;
+                if let Some(Body::DownloadPolicies { offers }) = self.step.message.as_mut().map(|m| &mut m.body) {
+                    *offers = listed.iter().map(|(device, policy)| (*device, *policy)).collect();
+                }
+            }
+            Effect::EndExchange => self.instance.exchange = None,
+            Effect::Admit => {
+                if let Action::Admit { controller } = self.action {
+                    self.device.memory.refused.remove(controller);
+                }
+            }
+            Effect::StoreOffer
+            | Effect::BeginExchange
+            | Effect::Publish
+            | Effect::Unpublish
+            | Effect::List
+            | Effect::Unlist
+            | Effect::RememberRecipient
+            | Effect::SettleNotice
+            | Effect::Refuse => self.take_over(effect),
+        }
+    }
+
+    /// Effects that only move what the message says into a variable.
+    fn take_over(&mut self, effect: Effect) {
+        let Some(message) = self.action.message() else { return };
+        let (sender, receiver) = (message.sender, message.receiver);
+        let memory = &mut self.device.memory;
+        match (effect, message.policy(), message.item()) {
+            (Effect::StoreOffer, Some(policy), _) => self.store_offer(sender, policy),
+            (Effect::BeginExchange, policy, _) => self.instance.exchange = Some(Exchange { peer: sender, policy }),
+            (Effect::Publish, Some(policy), _) => {
+                memory.published.insert(policy);
+            }
+            (Effect::Unpublish, Some(policy), _) => self.unpublish(policy),
+            (Effect::List, Some(policy), _) => {
+                memory.catalogue.insert(sender, policy);
+            }
+            (Effect::Unlist, Some(policy), _) => {
+                memory.catalogue.retain(|of, listed| (*of, *listed) != (sender, policy))
+            }
+            (Effect::RememberRecipient, Some(policy), Some(item)) => {
+                let until = self.cx.retention(policy).unwrap_or_default();
+                let known = memory.recipients.entry((item, receiver)).or_insert(until);
+                *known = until.max(*known);
+            }
+            (Effect::SettleNotice, _, Some(item)) => {
+                memory.notices.remove(&(item, receiver));
+            }
+            (Effect::Refuse, _, Some(item)) => {
+                memory.refused.insert(receiver);
+                memory.recipients.remove(&(item, receiver));
+            }
+            _ => {}
+        }
+    }
+
+    fn carry_item(&mut self) {
+        let Some(message) = &mut self.step.message else { return };
+        let (Body::Send(release) | Body::Broadcast(release)) = &mut message.body else { return };
+        release.value = self.device.state.value(release.item).cloned();
+        // An item that was not collected is the device's own: its owner releases it now.
+        let collected = self.device.memory.released.get(&release.item).copied();
+        release.epoch = collected.unwrap_or(Epoch::of(self.cx.now));
+    }
+
+    fn own_policies(&self) -> BTreeSet<PolicyId> {
+        self.device.state.policies_of(self.device.id).collect()
+    }
+
+    fn adopt_own(&mut self) {
+        let (Action::Init { own, .. } | Action::Restore { own, .. }) = self.action else { return };
+        let known = self.own_policies();
+        let new: BTreeSet<PolicyId> = own.iter().copied().filter(|policy| !known.contains(policy)).collect();
+        self.device.memory.current.extend(own);
+        self.set_own(new, BTreeSet::new());
+    }
+
+    fn replace_own(&mut self) {
+        let Action::ChangeOwn { own } = self.action else { return };
+        let (known, wanted) = (self.own_policies(), own.iter().copied().collect::<BTreeSet<_>>());
+        self.device.memory.current.clone_from(&wanted);
+        self.set_own(&wanted - &known, &known - &wanted);
+    }
+
+    fn succeed_own(&mut self) {
+        let Action::ChangeOwn { own } = self.action else { return };
+        let (known, wanted) = (self.own_policies(), own.iter().copied().collect::<BTreeSet<_>>());
+        self.device.memory.current.clone_from(&wanted);
+        let unpublished = &(&known - &wanted) - &self.device.memory.published;
+        self.set_own(&wanted - &known, unpublished);
+    }
+
+    fn set_own(&mut self, added: BTreeSet<PolicyId>, removed: BTreeSet<PolicyId>) {
+        let device = self.device.id;
+        let policies = &mut self.device.state.policies;
+        for policy in &removed {
+            policies.remove(&(device, *policy));
+        }
+        policies.extend(added.iter().map(|policy| (device, *policy)));
+        if !added.is_empty() || !removed.is_empty() {
+            let (added, removed) = (added.into_iter().collect(), removed.into_iter().collect());
+            self.step.events.push(Event::Own { device, added, removed });
+        }
+    }
+
+    /// R1 or R2: comparable policies of the same sender give way, others stay (S13).
+    fn store_offer(&mut self, of: DeviceId, policy: PolicyId) {
+        let (state, cx) = (&mut self.device.state, self.cx);
+        self.step.events.extend(requests(of, self.device.id, policy, state, cx));
+        let replaced: Vec<PolicyId> = state.policies_of(of).filter(|known| cx.is_comparable(policy, *known)).collect();
+        for known in replaced {
+            state.policies.remove(&(of, known));
+        }
+        state.policies.insert((of, policy));
+    }
+
+    /// Retracts for what is no longer listed, then requests for what is new, in the order of Π (S19).
+    fn replace_offers(&mut self) {
+        let Some(Body::DownloadPolicies { offers }) = self.action.message().map(|message| &message.body) else {
+            return;
+        };
+        let me = self.device.id;
+        let listed: BTreeSet<(DeviceId, PolicyId)> = offers.iter().copied().filter(|(of, _)| *of != me).collect();
+        let known = &mut self.device.state.policies;
+        let gone: Vec<_> = known.iter().copied().filter(|entry| entry.0 != me && !listed.contains(entry)).collect();
+        for (controller, policy) in gone {
+            known.remove(&(controller, policy));
+            self.step.events.push(Event::Retract { controller, device: me, policy });
+        }
+        for (of, policy) in listed {
+            if !self.device.state.knows(of, policy) {
+                self.store_offer(of, policy);
+            }
+        }
+    }
+
+    fn unpublish(&mut self, policy: PolicyId) {
+        let device = self.device.id;
+        self.device.memory.published.remove(&policy);
+        self.device.memory.current.remove(&policy);
+        self.device.state.policies.remove(&(device, policy));
+        self.step.events.push(Event::Retract { controller: device, device, policy });
+    }
+
+    fn keep(&mut self) {
+        let Some((message, release)) = self.action.message().and_then(|m| Some((m, m.release()?))) else { return };
+        let (sender, receiver, item, policy) = (message.sender, self.device.id, release.item, release.policy);
+        self.device.state.received.insert(Receipt { item, sender, policy });
+        match &release.value {
+            Some(value) => self.device.state.values.insert(Variable::Item(item), value.clone()),
+            None => self.device.state.values.remove(&Variable::Item(item)),
+        };
+        self.device.memory.released.insert(item, release.epoch);
+        let delivery = Delivery { sender, receiver, item, policy, value: release.value.clone() };
+        let from_owner = self.cx.owner(item) == Some(sender);
+        self.step.events.push(if from_owner { Event::Send(delivery) } else { Event::Transfer(delivery) });
+    }
+
+    fn erase(&mut self, item: ItemId, withdrawn: Option<Epoch>) {
+        let state = &mut self.device.state;
+        let held: Vec<Receipt> = state.receipts_of(item).copied().collect();
+        for receipt in held {
+            state.received.remove(&receipt);
+        }
+        state.values.remove(&Variable::Item(item));
+        self.device.memory.released.remove(&item);
+        self.step.events.push(Event::Erase { controller: self.device.id, item, withdrawn });
+    }
+
+    fn erase_withdrawn(&mut self) {
+        let Some(Body::Withdraw { item, epoch }) = self.action.message().map(|message| &message.body) else { return };
+        let known = self.device.memory.tombstones.entry(*item).or_insert(*epoch);
+        *known = (*known).max(*epoch);
+        self.erase(*item, Some(*epoch));
+    }
+
+    fn owe_notices(&mut self) {
+        let Some(Body::Withdraw { item, epoch }) = self.action.message().map(|message| &message.body) else { return };
+        let memory = &mut self.device.memory;
+        let to: Vec<DeviceId> = memory.recipients.keys().filter(|(of, _)| of == item).map(|(_, to)| *to).collect();
+        for receiver in to {
+            memory.recipients.remove(&(*item, receiver));
+            let owed = memory.notices.entry((*item, receiver)).or_insert(*epoch);
+            *owed = (*owed).max(*epoch);
+        }
+    }
+
+    fn forget_outdated(&mut self, item: ItemId) {
+        let now = self.cx.now;
+        let memory = &mut self.device.memory;
+        memory.tombstones.retain(|of, epoch| *of != item || !epoch.is_over_at(now));
+        memory.recipients.retain(|(of, _), until| *of != item || now < *until);
+    }
+
+    fn with_item(&mut self, change: impl FnOnce(&mut Self, ItemId)) {
+        if let Some(item) = self.action.item() {
+            change(self, item);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What each word in the guard column means. Guards only read.
+
+use super::interpreter::{Situation, candidates};
+use super::message::Release;
+use super::{Action, Body, Guard, Label};
+use crate::semantics::{Epoch, PolicyId};
+use crate::vocabulary::{DeviceId, ItemId};
+
+impl Guard {
+    pub(super) fn holds(self, situation: &Situation<'_>) -> bool {
+        let Situation { device, action, cx, .. } = situation;
+        let (state, memory, me) = (&device.state, &device.memory, device.id);
+        let message = action.message();
+        let policy = message.and_then(|message| message.policy());
+        let release = message.and_then(|message| message.release());
+        let with_policy = |test: &dyn Fn(PolicyId) -> bool| policy.is_some_and(test);
+        let with_item = |test: &dyn Fn(ItemId) -> bool| action.item().is_some_and(test);
+        match self {
+            Self::CurrentPolicy => with_policy(&|p| memory.current.contains(&p) && state.knows(me, p)),
+            Self::OfferKnown => message.is_some_and(|m| with_policy(&|p| state.knows(m.receiver, p))),
+            Self::OfferActive => with_policy(&|p| situation.is_active(p)),
+            Self::WithinOwn => with_policy(&|p| situation.is_within_own(p)),
+            Self::ItemOwned => with_item(&|i| cx.owner(i) == Some(me)),
+            Self::ItemHeld => with_item(&|i| state.value(i).is_some()),
+            Self::NotRefused => message.is_some_and(|m| !memory.refused.contains(&m.receiver)),
+            Self::WithinTransferRule => with_policy(&|p| situation.is_within_transfer_rule(p)),
+            Self::AddressedToMe => message.is_some_and(|m| m.receiver == me),
+            Self::PublishedByMe => with_policy(&|p| memory.published.contains(&p) && state.knows(me, p)),
+            Self::WithinCurrent => with_policy(&|p| memory.current.iter().any(|own| cx.subsumes(p, *own))),
+            Self::AboutItem => with_policy(&|p| with_item(&|i| cx.is_about(p, i))),
+            Self::NamesMe => with_policy(&|p| cx.names_entity_of(p, me)),
+            Self::NamesSender => message.is_some_and(|m| with_policy(&|p| cx.names_entity_of(p, m.sender))),
+            Self::InTime => with_policy(&|p| cx.is_in_time(p)),
+            Self::NotWithdrawn => release.is_some_and(|r| memory.tombstones.get(&r.item).is_none_or(|t| r.epoch > *t)),
+            Self::Fresh => release.is_some_and(|r| r.epoch.is_fresh_at(cx.now)),
+            Self::NotYetHeld => message.is_some_and(|m| {
+                let held = |r: &Release| {
+                    state.receipts_of(r.item).any(|receipt| receipt.sender == m.sender && receipt.policy == r.policy)
+                };
+                !release.is_some_and(held)
+            }),
+            Self::DeadlineReached => with_item(&|i| state.receipts_of(i).any(|receipt| !cx.is_in_time(receipt.policy))),
+            Self::NoticeDue => message.is_some_and(|m| {
+                let Body::Withdraw { item, epoch } = m.body else { return false };
+                memory.notices.get(&(item, m.receiver)) == Some(&epoch)
+            }),
+            Self::Outdated => with_item(&|i| {
+                let over = |epoch: &Epoch| epoch.is_over_at(cx.now);
+                memory.tombstones.get(&i).is_some_and(over) || situation.outdated_recipients(i).next().is_some()
+            }),
+            Self::Unless(label) => !situation.can_take(label),
+        }
+    }
+}
+
+impl Situation<'_> {
+    /// Whether a policy is active for handing the message's item to its receiver.
+    fn is_active(&self, policy: PolicyId) -> bool {
+        let Some(message) = self.action.message() else { return false };
+        let active = |item| self.cx.active_policy(policy, &self.device.state.values, message.receiver, item).is_ok();
+        message.item().is_some_and(active)
+    }
+
+    /// ∃ own q · q is active for the same communication and p ⊑ q.
+    fn is_within_own(&self, p: PolicyId) -> bool {
+        let mut own = self.device.state.policies_of(self.device.id);
+        own.any(|own| self.is_active(own) && self.cx.subsumes(p, own))
+    }
+
+    /// ∃ (_, i, p_i) ∈ ρ, tr ∈ p_i.TR · tr is active and p ⊑ (p_i.t, tr, p_i.TR).
+    fn is_within_transfer_rule(&self, p: PolicyId) -> bool {
+        let Some((message, item)) = self.action.message().and_then(|m| Some((m, m.item()?))) else { return false };
+        let state = &self.device.state;
+        state.receipts_of(item).filter_map(|receipt| self.cx.policy(receipt.policy)).any(|held| {
+            held.transfers().iter().any(|rule| {
+                self.cx.active_transfer(rule, held, &state.values, message.receiver, item).is_ok()
+                    && self.cx.subsumes_parts(p, held.with_collection(rule))
+            })
+        })
+    }
+
+    /// Those who got an item from here and may no longer have it.
+    fn outdated_recipients(&self, item: ItemId) -> impl Iterator<Item = DeviceId> {
+        let recipients = self.device.memory.recipients.range((item, DeviceId(0))..=(item, DeviceId(u32::MAX)));
+        recipients.filter(|(_, until)| self.cx.now >= **until).map(|((_, device), _)| *device)
+    }
+
+    /// Whether an edge from here with this label can be taken: by this message, or by any that might be sent.
+    fn can_take(&self, label: Label) -> bool {
+        let here = Some(self.instance.location);
+        self.graph.edges.iter().filter(|edge| edge.from == here && edge.label == label).any(|edge| {
+            let is_rival = !edge.all_guards().any(|guard| matches!(guard, Guard::Unless(_)));
+            let takes = |action: &Action| {
+                let situation = Situation { action, ..*self };
+                edge.all_guards().all(|guard| guard.holds(&situation))
+            };
+            is_rival
+                && match label {
+                    Label::Receive(_) => takes(self.action),
+                    _ => candidates(label, self.instance, self.device, self.cx).iter().any(takes),
+                }
+        })
+    }
+}

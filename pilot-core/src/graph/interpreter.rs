@@ -1,0 +1,201 @@
+//! The one interpreter of program graphs. Nothing else changes a location.
+//!
+//! **Contract.** [`step`] takes the first edge in the table whose label is the action's and whose guards all hold,
+//! checks every guard before it makes any change, and returns what the step means abstractly. Without such an edge
+//! nothing has changed. Time is an argument; there is no randomness; equal inputs give equal steps.
+
+use alloc::vec::Vec;
+
+use super::device::Exchange;
+use super::effects::Change;
+use super::message::Release;
+use super::{Action, Body, Device, Graph, Instance, Label, Message, MessageKind};
+use crate::semantics::event::{Claim, Event, Handover};
+use crate::semantics::{Context, Epoch};
+use crate::vocabulary::DeviceId;
+
+/// A step that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The edge, by its place in the graph's table.
+    pub edge: usize,
+    /// For a↑: the message as it leaves.
+    pub message: Option<Message>,
+    /// For a↑: what the sender vouches for, to be judged on the state before the step (S5).
+    pub claim: Option<Claim>,
+    /// The abstract events that the step stands for, in order.
+    pub events: Vec<Event>,
+}
+
+/// Takes a step, or changes nothing and returns `None`.
+pub fn step(
+    graph: &Graph<'_>,
+    instance: &mut Instance,
+    device: &mut Device,
+    action: &Action,
+    cx: &Context<'_>,
+) -> Option<Step> {
+    let taken = Situation { graph, instance, device, action, cx }.enabled_edge()?;
+    let edge = graph.edges.get(taken)?;
+    let message = if let Action::Send(message) = action { Some(message.clone()) } else { None };
+    let claim = message.as_ref().and_then(|message| claim_of(message, cx));
+    let mut step = Step { edge: taken, message, claim, events: Vec::new() };
+    let mut change = Change { instance, device, step: &mut step, action, cx };
+    for effect in edge.effects {
+        change.make(*effect);
+    }
+    if let Some(to) = edge.to {
+        instance.location = to;
+    }
+    Some(step)
+}
+
+/// The a↑, τ and housekeeping actions that might be taken now; [`step`] decides. What only the user can decide,
+/// init and the choice of policies, is not among them.
+pub fn offers(graph: &Graph<'_>, instance: &Instance, device: &Device, cx: &Context<'_>) -> Vec<Action> {
+    let mut labels: Vec<Label> = Vec::new();
+    for edge in graph.edges {
+        if starts_at(edge, instance, graph) && !labels.contains(&edge.label) {
+            labels.push(edge.label);
+        }
+    }
+    let mut actions: Vec<Action> =
+        labels.into_iter().flat_map(|label| candidates(label, instance, device, cx)).collect();
+    actions.retain(|action| Situation { graph, instance, device, action, cx }.enabled_edge().is_some());
+    actions
+}
+
+fn starts_at(edge: &super::Edge<'_>, instance: &Instance, graph: &Graph<'_>) -> bool {
+    match edge.from {
+        Some(from) => from == instance.location,
+        None => instance.location != graph.initial,
+    }
+}
+
+/// Everything guards read.
+#[derive(Clone, Copy)]
+pub(super) struct Situation<'s> {
+    pub(super) graph: &'s Graph<'s>,
+    pub(super) instance: &'s Instance,
+    pub(super) device: &'s Device,
+    pub(super) action: &'s Action,
+    pub(super) cx: &'s Context<'s>,
+}
+
+impl Situation<'_> {
+    fn enabled_edge(&self) -> Option<usize> {
+        if !self.concerns_device() || !self.has_own_parameters() {
+            return None;
+        }
+        let label = self.action.label();
+        self.graph.edges.iter().position(|edge| {
+            edge.label == label
+                && starts_at(edge, self.instance, self.graph)
+                && edge.all_guards().all(|guard| guard.holds(self))
+        })
+    }
+
+    /// Def. 4: a device sends in its own name, and receives what is for it; a broadcast is for everybody.
+    fn concerns_device(&self) -> bool {
+        match self.action {
+            Action::Send(message) => message.sender == self.device.id,
+            Action::Receive(message) => message.receiver == self.device.id || message.kind() == MessageKind::Broadcast,
+            _ => true,
+        }
+    }
+
+    /// Def. 4: the parameters of a↑ are the variables of the instance.
+    fn has_own_parameters(&self) -> bool {
+        let Action::Send(message) = self.action else { return true };
+        let item_is_mine = self.instance.item.is_none() || message.item() == self.instance.item;
+        let exchange = Some(Exchange { peer: message.receiver, policy: message.policy() });
+        match message.kind() {
+            MessageKind::Send => item_is_mine && self.instance.exchange == exchange,
+            MessageKind::DownloadPolicies => self.instance.exchange == exchange,
+            MessageKind::Broadcast | MessageKind::Withdraw => item_is_mine,
+            _ => true,
+        }
+    }
+}
+
+/// Actions with this label, with parameters from the device's state.
+pub(super) fn candidates(label: Label, instance: &Instance, device: &Device, cx: &Context<'_>) -> Vec<Action> {
+    let memory = &device.memory;
+    match label {
+        Label::Tau => [Action::Tau].into(),
+        Label::Expire => {
+            let mut items: Vec<_> = device.state.received.iter().map(|receipt| receipt.item).collect();
+            items.dedup();
+            items.into_iter().map(|item| Action::Expire { item }).collect()
+        }
+        Label::Forget => {
+            let recipients = memory.recipients.keys().map(|(item, _)| *item);
+            let mut items: Vec<_> = memory.tombstones.keys().copied().chain(recipients).collect();
+            items.sort_unstable();
+            items.dedup();
+            items.into_iter().map(|item| Action::Forget { item }).collect()
+        }
+        Label::Send(kind) => messages(kind, instance, device, cx).into_iter().map(Action::Send).collect(),
+        Label::Init | Label::Restore | Label::ChangeOwn | Label::Admit | Label::Receive(_) => Vec::new(),
+    }
+}
+
+fn messages(kind: MessageKind, instance: &Instance, device: &Device, cx: &Context<'_>) -> Vec<Message> {
+    let memory = &device.memory;
+    let to = |receiver: DeviceId, body: Body| Message { sender: device.id, receiver, body };
+    let repository = device.contacts.repository;
+    let now = Epoch::of(cx.now);
+    match kind {
+        MessageKind::Request => {
+            let to_each = |policy| device.contacts.sources.iter().map(move |d| to(*d, Body::Request { policy }));
+            memory.current.iter().copied().flat_map(to_each).collect()
+        }
+        MessageKind::Send => {
+            let Some(Exchange { peer, policy: Some(policy) }) = instance.exchange else { return Vec::new() };
+            let items = match instance.item {
+                Some(item) => [item].into(),
+                None => memory.released.keys().copied().collect::<Vec<_>>(),
+            };
+            items.into_iter().map(|item| to(peer, Body::Send(Release::new(item, policy)))).collect()
+        }
+        MessageKind::Broadcast => {
+            let Some(item) = instance.item else { return Vec::new() };
+            let offers = device.state.policies.iter().filter(|(of, _)| *of != device.id);
+            offers.map(|(of, policy)| to(*of, Body::Broadcast(Release::new(item, *policy)))).collect()
+        }
+        MessageKind::Withdraw => {
+            let owed = memory.notices.iter().map(|((item, receiver), epoch)| (*item, *receiver, *epoch));
+            let own = memory.recipients.keys().map(|(item, receiver)| (*item, *receiver, now));
+            owed.chain(own).map(|(item, receiver, epoch)| to(receiver, Body::Withdraw { item, epoch })).collect()
+        }
+        MessageKind::RequestPolicies => {
+            repository.map(|repository| to(repository, Body::RequestPolicies)).into_iter().collect()
+        }
+        MessageKind::DownloadPolicies => {
+            let peer = instance.exchange.map(|exchange| exchange.peer);
+            peer.map(|peer| to(peer, Body::DownloadPolicies { offers: Vec::new() })).into_iter().collect()
+        }
+        MessageKind::UploadPolicy => {
+            let upload = |repository| move |policy: &_| to(repository, Body::UploadPolicy { policy: *policy });
+            repository.into_iter().flat_map(|repository| memory.current.iter().map(upload(repository))).collect()
+        }
+        MessageKind::WithdrawPolicy => {
+            let withdraw = |repository| move |policy: &_| to(repository, Body::WithdrawPolicy { policy: *policy });
+            repository.into_iter().flat_map(|repository| memory.published.iter().map(withdraw(repository))).collect()
+        }
+    }
+}
+
+/// What sending a message vouches for (S5, S17). Only the owner of an item sends it; anybody else transfers (S16).
+fn claim_of(message: &Message, cx: &Context<'_>) -> Option<Claim> {
+    let (sender, receiver) = (message.sender, message.receiver);
+    match &message.body {
+        Body::Request { policy } | Body::UploadPolicy { policy } => Some(Claim::Request { sender, policy: *policy }),
+        Body::Send(release) | Body::Broadcast(release) => {
+            let handover = Handover { sender, receiver, item: release.item, policy: release.policy };
+            let is_owner = cx.owner(release.item) == Some(sender);
+            Some(if is_owner { Claim::Send(handover) } else { Claim::Transfer(handover) })
+        }
+        _ => None,
+    }
+}

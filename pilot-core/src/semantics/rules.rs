@@ -1,0 +1,267 @@
+//! Table 2: R1, R2, SEND and TRANSFER, premises and effects apart.
+//!
+//! Every premise concerns one device. The sender's are judged when the message leaves ([`claim`]), the receiver's when
+//! it arrives ([`premises`]), on that device's share of the state alone (S5). Then [`apply`] makes the change.
+
+use alloc::vec::Vec;
+
+use super::context::{Context, PolicyId};
+use super::event::{Claim, Delivery, Event, Handover};
+use super::requirements;
+use super::state::{DeviceState, Epoch, Receipt, Release, State};
+use crate::active::Inactive;
+use crate::vocabulary::{DeviceId, Variable};
+
+/// A premise of Table 2 that does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Premise {
+    /// R1, R2: (sndr, p) ∈ π_sndr.
+    #[error("(sndr, p) ∈ π_sndr: the sender does not have the policy it requests with")]
+    SenderHasPolicy,
+    /// R1: ∀ (sndr, q) ∈ π_rcv · p and q are not comparable.
+    #[error("R1: the receiver knows a comparable policy of the sender")]
+    NothingComparable,
+    /// R2: (sndr, q) ∈ π_rcv.
+    #[error("R2: (sndr, q) ∈ π_rcv: the receiver does not know the policy to be replaced")]
+    ReplacedIsKnown,
+    /// R2: p and q are comparable.
+    #[error("R2: the policy to be replaced is not comparable")]
+    ReplacedIsComparable,
+    /// SEND: owner(i) = sndr (S16).
+    #[error("owner(i) = sndr: only the owner sends, everybody else transfers")]
+    OwnerSends,
+    /// SEND, TRANSFER: ν(sndr, i) ≠ ⊥.
+    #[error("ν(sndr, i) ≠ ⊥: the sender does not have the item")]
+    ValueDefined,
+    /// SEND, TRANSFER: (rcv, p_rcv) ∈ π_sndr.
+    #[error("(rcv, p_rcv) ∈ π_sndr: the sender does not know this policy of the receiver")]
+    ReceiverPolicyKnown,
+    /// SEND, TRANSFER: activePolicy(p_rcv, …).
+    #[error("activePolicy(p_rcv): the receiver's policy is not active: {0}")]
+    ReceiverPolicyActive(Inactive),
+    /// SEND: (sndr, p_sndr) ∈ π_sndr.
+    #[error("(sndr, p_sndr) ∈ π_sndr: the sender has no policy of its own")]
+    OwnPolicy,
+    /// SEND: activePolicy(p_sndr, …).
+    #[error("activePolicy(p_sndr): no policy of the sender is active: {0}")]
+    OwnPolicyActive(Inactive),
+    /// SEND: p_rcv ⊑ p_sndr.
+    #[error("p_rcv ⊑ p_sndr: no active policy of the sender allows the receiver's policy")]
+    WithinOwn,
+    /// TRANSFER: (_, i, p) ∈ ρ_sndr.
+    #[error("(_, i, p) ∈ ρ_sndr: the sender has not received the item")]
+    ItemReceived,
+    /// TRANSFER: tr ∈ p.TR.
+    #[error("tr ∈ p.TR: the item's policy has no transfer rule")]
+    RuleExists,
+    /// TRANSFER: activeTransfer(tr, p, …).
+    #[error("activeTransfer(tr, p): no transfer rule is active: {0}")]
+    TransferActive(Inactive),
+    /// TRANSFER: p_rcv ⊑ (p.t, tr, p.TR).
+    #[error("p_rcv ⊑ (p.t, tr, p.TR): no active transfer rule allows the receiver's policy")]
+    WithinTransferRule,
+    /// At the receiver: type(i) ≤ p.t (S5).
+    #[error("type(i) ≤ p_rcv.t: the policy is not about the item")]
+    AboutItem,
+    /// At the receiver: entity(rcv) ≤ p.dcr.e (S5).
+    #[error("entity(rcv) ≤ p_rcv.dcr.e: the policy is for somebody else")]
+    NamesReceiver,
+    /// At the receiver: time < p.dcr.rt (S5).
+    #[error("time < p_rcv.dcr.rt: the policy's deadline has passed")]
+    InTime,
+}
+
+/// The sender's premises, on the sender's share of the state.
+pub fn claim(claim: &Claim, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
+    match claim {
+        Claim::Request { sender: device, policy } => ensure(sender.knows(*device, *policy), Premise::SenderHasPolicy),
+        Claim::Send(handover) => send_premises(handover, sender, cx),
+        Claim::Transfer(handover) => transfer_premises(handover, sender, cx),
+    }
+}
+
+/// SEND. All premises but the last three are about one policy each; p_sndr is any that makes them true.
+fn send_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
+    ensure(cx.owner(handover.item) == Some(handover.sender), Premise::OwnerSends)?;
+    receiver_premises(handover, sender, cx)?;
+    let own = sender.policies_of(handover.sender).map(|own| {
+        cx.active_policy(own, &sender.values, handover.receiver, handover.item).map_err(Premise::OwnPolicyActive)?;
+        ensure(cx.subsumes(handover.policy, own), Premise::WithinOwn)
+    });
+    any_holds(own, Premise::OwnPolicy)
+}
+
+/// TRANSFER. p and tr are any that make the premises true.
+fn transfer_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
+    receiver_premises(handover, sender, cx)?;
+    let receipts = sender.receipts_of(handover.item).map(|receipt| {
+        let policy = cx.policy(receipt.policy).ok_or(Premise::RuleExists)?;
+        let rules = policy.transfers().iter().map(|rule| {
+            cx.active_transfer(rule, policy, &sender.values, handover.receiver, handover.item)
+                .map_err(Premise::TransferActive)?;
+            let within = cx.subsumes_parts(handover.policy, policy.with_collection(rule));
+            ensure(within, Premise::WithinTransferRule)
+        });
+        any_holds(rules, Premise::RuleExists)
+    });
+    any_holds(receipts, Premise::ItemReceived)
+}
+
+/// What SEND and TRANSFER ask in common.
+fn receiver_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
+    let Handover { receiver, item, policy, .. } = *handover;
+    ensure(sender.value(item).is_some(), Premise::ValueDefined)?;
+    ensure(sender.knows(receiver, policy), Premise::ReceiverPolicyKnown)?;
+    cx.active_policy(policy, &sender.values, receiver, item).map_err(Premise::ReceiverPolicyActive)
+}
+
+/// The receiver's premises, on the receiver's share of the state.
+pub fn premises(event: &Event, receiver: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
+    match event {
+        Event::Request { sender, policy, replaced: None, .. } => {
+            let comparable = receiver.policies_of(*sender).any(|known| cx.is_comparable(*policy, known));
+            ensure(!comparable, Premise::NothingComparable)
+        }
+        Event::Request { sender, policy, replaced: Some(replaced), .. } => {
+            ensure(receiver.knows(*sender, *replaced), Premise::ReplacedIsKnown)?;
+            ensure(cx.is_comparable(*policy, *replaced), Premise::ReplacedIsComparable)
+        }
+        Event::Send(delivery) | Event::Transfer(delivery) => {
+            ensure(cx.is_about(delivery.policy, delivery.item), Premise::AboutItem)?;
+            ensure(cx.names_entity_of(delivery.policy, delivery.receiver), Premise::NamesReceiver)?;
+            ensure(cx.is_in_time(delivery.policy), Premise::InTime)
+        }
+        Event::Own { .. } | Event::Retract { .. } | Event::Erase { .. } => Ok(()),
+    }
+}
+
+/// The effect of an event on the share of the device it concerns.
+pub fn apply_to(event: &Event, device: &mut DeviceState) {
+    match event {
+        Event::Own { device: own, added, removed } => {
+            for policy in removed {
+                device.policies.remove(&(*own, *policy));
+            }
+            device.policies.extend(added.iter().map(|policy| (*own, *policy)));
+        }
+        Event::Request { sender, policy, replaced, .. } => {
+            if let Some(replaced) = replaced {
+                device.policies.remove(&(*sender, *replaced));
+            }
+            device.policies.insert((*sender, *policy));
+        }
+        Event::Retract { controller, policy, .. } => {
+            device.policies.remove(&(*controller, *policy));
+        }
+        Event::Send(delivery) | Event::Transfer(delivery) => {
+            device.received.insert(delivery.receipt());
+            match &delivery.value {
+                Some(value) => device.values.insert(Variable::Item(delivery.item), value.clone()),
+                None => device.values.remove(&Variable::Item(delivery.item)),
+            };
+        }
+        Event::Erase { item, .. } => {
+            let erased: Vec<Receipt> = device.receipts_of(*item).copied().collect();
+            for receipt in erased {
+                device.received.remove(&receipt);
+            }
+            device.values.remove(&Variable::Item(*item));
+        }
+    }
+}
+
+/// The effect of an event on the whole state. For a send or transfer, `release` is the ghost that came with the message.
+pub fn apply(event: &Event, release: Option<Release>, state: &mut State) {
+    let device = event.device();
+    apply_to(event, state.devices.entry(device).or_default());
+    match event {
+        Event::Send(delivery) | Event::Transfer(delivery) => {
+            if let Some(release) = release {
+                state.releases.entry(device).or_default().insert(delivery.receipt(), release);
+            }
+        }
+        Event::Erase { item, withdrawn, .. } => {
+            let ghosts = state.releases.entry(device).or_default();
+            let erased: Vec<Receipt> = ghosts.range(Receipt::all_of(*item)).map(|(receipt, _)| *receipt).collect();
+            for receipt in erased {
+                ghosts.remove(&receipt);
+            }
+            if let Some(epoch) = withdrawn {
+                let known = state.withdrawn.entry((device, *item)).or_insert(*epoch);
+                *known = (*known).max(*epoch);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The ghost of a handover (S20), on the sender's share of the state and the ghosts of its receipts: for the owner,
+/// what she released the item by; for anybody else, what came with the receipt it is transferred under.
+pub fn release(handover: &Handover, state: &State, cx: &Context<'_>) -> Option<Release> {
+    let Handover { sender, receiver, item, policy } = *handover;
+    let device = state.devices.get(&sender)?;
+    let known = device.knows(receiver, policy) && cx.is_about(policy, item);
+    if cx.owner(item) == Some(sender) {
+        let active = |own: &PolicyId| cx.active_policy(*own, &device.values, receiver, item).is_ok();
+        let own: Vec<PolicyId> = device.policies_of(sender).filter(active).collect();
+        let own = own.iter().find(|own| cx.subsumes(policy, **own)).or(own.first()).copied();
+        return Some(Release { own, offered: policy, shown: known, epoch: Epoch::of(cx.now), known_to_sender: None });
+    }
+    let inherited: Vec<&Release> = state.releases.get(&sender)?.range(Receipt::all_of(item)).map(|(_, r)| r).collect();
+    // With several receipts, the one whose policy has a rule for this receiver is the one transferred under.
+    let covering = inherited.iter().find(|release| requirements::covers_transfer(release.offered, policy, cx));
+    let release = covering.or(inherited.first())?;
+    Some(Release { known_to_sender: Some(known), ..**release })
+}
+
+impl Event {
+    /// The device whose share of the state the event changes.
+    pub const fn device(&self) -> DeviceId {
+        match self {
+            Self::Own { device, .. } | Self::Retract { device, .. } => *device,
+            Self::Request { receiver, .. } => *receiver,
+            Self::Send(delivery) | Self::Transfer(delivery) => delivery.receiver,
+            Self::Erase { controller, .. } => *controller,
+        }
+    }
+}
+
+impl Delivery {
+    /// The entry of ρ_rcv it makes.
+    pub const fn receipt(&self) -> Receipt {
+        Receipt { sender: self.sender, item: self.item, policy: self.policy }
+    }
+}
+
+/// The requests by which `receiver` takes up a policy of `sender`: R2 for each comparable one it knows, else R1 (S6).
+pub fn requests(
+    sender: DeviceId,
+    receiver: DeviceId,
+    policy: PolicyId,
+    known: &DeviceState,
+    cx: &Context<'_>,
+) -> Vec<Event> {
+    let comparable = known.policies_of(sender).filter(|known| cx.is_comparable(policy, *known));
+    let mut events: Vec<Event> =
+        comparable.map(|known| Event::Request { sender, receiver, policy, replaced: Some(known) }).collect();
+    if events.is_empty() {
+        events.push(Event::Request { sender, receiver, policy, replaced: None });
+    }
+    events
+}
+
+fn ensure(holds: bool, premise: Premise) -> Result<(), Premise> {
+    if holds { Ok(()) } else { Err(premise) }
+}
+
+/// Whether one attempt holds; if not, how far the best one came: premises are declared in the order of Table 2.
+fn any_holds(attempts: impl Iterator<Item = Result<(), Premise>>, none: Premise) -> Result<(), Premise> {
+    let mut best = none;
+    for attempt in attempts {
+        match attempt {
+            Ok(()) => return Ok(()),
+            Err(premise) => best = best.max(premise),
+        }
+    }
+    Err(best)
+}

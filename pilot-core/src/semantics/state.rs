@@ -1,0 +1,124 @@
+//! Def. 2: the system state ⟨ν, π, ρ⟩, held as one share per device, and its ghosts.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::RangeInclusive;
+
+use super::context::PolicyId;
+use crate::evaluate::Values;
+use crate::value::{Time, Value};
+use crate::vocabulary::{DeviceId, ItemId, Variable};
+
+/// ⟨ν, π, ρ⟩: the union of all devices' shares. Ghosts are no part of it and do not count in comparisons of states.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// Each device's share.
+    pub devices: BTreeMap<DeviceId, DeviceState>,
+    /// How each receipt came about (S20).
+    pub releases: BTreeMap<DeviceId, BTreeMap<Receipt, Release>>,
+    /// Withdraw notices that have been delivered: to whom, about what, up to which epoch.
+    pub withdrawn: BTreeMap<(DeviceId, ItemId), Epoch>,
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.devices == other.devices
+    }
+}
+
+impl Eq for State {}
+
+/// A device's share of ν, π and ρ; the program graphs that run on the device share it (S13).
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceState {
+    /// ν_d.
+    pub values: Values,
+    /// π_d: (d, p) for its own policies, (e, p) for those that e sent.
+    pub policies: BTreeSet<(DeviceId, PolicyId)>,
+    /// ρ_d.
+    pub received: BTreeSet<Receipt>,
+}
+
+/// (s, i, p) ∈ ρ_d: item i came from s and is bound by p. Ordered by item, because that is how they are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Receipt {
+    /// What it is.
+    pub item: ItemId,
+    /// Who sent it.
+    pub sender: DeviceId,
+    /// How it must be used.
+    pub policy: PolicyId,
+}
+
+impl DeviceState {
+    /// The policies that `of` defined, as far as this device knows.
+    pub fn policies_of(&self, of: DeviceId) -> impl Iterator<Item = PolicyId> {
+        self.policies.range((of, PolicyId(0))..=(of, PolicyId(u32::MAX))).map(|(_, policy)| *policy)
+    }
+
+    /// (of, p) ∈ π_d.
+    pub fn knows(&self, of: DeviceId, policy: PolicyId) -> bool {
+        self.policies.contains(&(of, policy))
+    }
+
+    /// ν(d, i); `None` is ⊥.
+    pub fn value(&self, item: ItemId) -> Option<&Value> {
+        self.values.get(&Variable::Item(item))
+    }
+
+    /// The receipts of one item.
+    pub fn receipts_of(&self, item: ItemId) -> impl Iterator<Item = &Receipt> {
+        self.received.range(Receipt::all_of(item))
+    }
+}
+
+impl Receipt {
+    /// The range of all receipts of an item.
+    pub fn all_of(item: ItemId) -> RangeInclusive<Self> {
+        Self { item, sender: DeviceId(0), policy: PolicyId(0) }..=Self {
+            item,
+            sender: DeviceId(u32::MAX),
+            policy: PolicyId(u32::MAX),
+        }
+    }
+}
+
+/// Ghost of a receipt (S20): how the owner let the item go. Transfers inherit it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release {
+    /// q: an own policy of the owner, active, about the item, and covering the policy she released it under.
+    pub own: Option<PolicyId>,
+    /// The policy under which the owner released it.
+    pub offered: PolicyId,
+    /// Whether the receiver's policy was in the owner's policy base, and about the item.
+    pub shown: bool,
+    /// When the owner released it.
+    pub epoch: Epoch,
+    /// For an item that was transferred: whether the last sender knew the receiver's policy, about the item.
+    pub known_to_sender: Option<bool>,
+}
+
+/// A stretch of time in which a consent counts as fresh: Unix seconds divided by [`Epoch::SECONDS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The length of an epoch.
+    pub const SECONDS: u64 = 64;
+    /// How many epochs a message may be early or late.
+    pub const WINDOW: u64 = 2;
+
+    /// The epoch of a moment.
+    pub const fn of(time: Time) -> Self {
+        Self(time.unix() / Self::SECONDS)
+    }
+
+    /// Whether a message of this epoch is accepted at `now`.
+    pub const fn is_fresh_at(self, now: Time) -> bool {
+        Self::of(now).0.abs_diff(self.0) <= Self::WINDOW
+    }
+
+    /// Whether no message of this epoch, or of one before, can be accepted any more.
+    pub const fn is_over_at(self, now: Time) -> bool {
+        self.0 + Self::WINDOW < Self::of(now).0
+    }
+}
