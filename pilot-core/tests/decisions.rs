@@ -1,0 +1,763 @@
+//! The semantic decisions S1 to S21, each with a test that names it, and what lies beyond the paper. ARCHITECTURE.md
+//! lists them under Deviations; where the printed form is unsafe, the test shows how.
+
+mod fixture;
+
+use fixture::{NEW_YEAR, Node, World, happen, text, time};
+use pilot_core::graph::message::Release as ItemRelease;
+use pilot_core::graph::{Action, Body, Instance, Location, Message, offers, step};
+use pilot_core::graphs;
+use pilot_core::lint;
+use pilot_core::policy::Choice;
+use pilot_core::semantics::event::{Claim, Delivery};
+use pilot_core::semantics::{Context, Event, Premise, Receipt, Requirement, State, requirements, rules};
+use pilot_core::syntax::parse_condition;
+use pilot_core::value::{Number, Value};
+use pilot_core::vocabulary::{DeviceId, ItemId, Variable};
+
+const MALL: &str = "
+policy mall { collect mac-address by mall for statistics until 2025-01-01 }
+policy mall-more { collect mac-address by mall for statistics, newsletter until 2025-01-01 }
+policy mall-other { collect mac-address by mall for research until 2025-01-01 }
+policy shop { collect mac-address by shop for statistics until 2025-01-01 }
+policy all { collect mac-address by mall for statistics, advertisement, research until 2026-01-01 }
+policy age-only { collect age by mall for statistics until 2026-01-01 }
+";
+
+/// A subject's phone that knows one policy of one controller and broadcasts.
+fn broadcasting(world: &World, own: &[&str], offer: (&str, &str), cx: &Context<'_>) -> Node {
+    let mac = world.item("mac-alice");
+    let mut alice = Node::new(&graphs::INDIRECT_SUBJECT, world.device("alice-phone"));
+    alice.device.state.values.insert(Variable::Item(mac), text("02:00:00:00:00:01"));
+    alice.device.contacts.repository = Some(world.device("policy-repository"));
+    alice.init(&own.iter().map(|own| world.id(own)).collect::<Vec<_>>(), Some(mac), cx);
+    alice.send(world.device("policy-repository"), Body::RequestPolicies, cx).unwrap();
+    alice.receive(&download(world, &[offer]), cx).unwrap();
+    alice
+}
+
+fn download(world: &World, listed: &[(&str, &str)]) -> Message {
+    let offers = listed.iter().map(|(device, policy)| (world.device(device), world.id(policy))).collect();
+    let (sender, receiver) = (world.device("policy-repository"), world.device("alice-phone"));
+    Message { sender, receiver, body: Body::DownloadPolicies { offers } }
+}
+
+fn broadcast(alice: &mut Node, to: DeviceId, world: &World, policy: &str, cx: &Context<'_>) -> Option<Message> {
+    alice.send(to, Body::Broadcast(ItemRelease::new(world.item("mac-alice"), world.id(policy))), cx)
+}
+
+/// A controller that has published a policy and listens.
+fn listening(world: &World, device: &str, policy: &str, cx: &Context<'_>) -> Node {
+    let mut gate = Node::new(&graphs::INDIRECT_CONTROLLER, world.device(device));
+    gate.device.contacts.repository = Some(world.device("policy-repository"));
+    gate.init(&[world.id(policy)], None, cx);
+    gate.send(world.device("policy-repository"), Body::UploadPolicy { policy: world.id(policy) }, cx).unwrap();
+    gate
+}
+
+fn holds(node: &Node, item: ItemId) -> bool {
+    node.device.state.receipts_of(item).next().is_some()
+}
+
+/// Reference: S1. The printed guard p_dc' ⊑ p_i forbids the transfer that option 3 grants and grants one that nobody
+/// allowed; TRANSFER's premises do neither.
+#[test]
+fn s1_transfers_follow_the_transfer_rules() {
+    let world = World::new(&format!(
+        "{} policy wide {{ collect cookie by alphabet for research until 2024-12-21 }}
+            policy subsidiary {{ collect cookie by google for research until 2024-12-21 }}",
+        fixture::BANNER
+    ));
+    let judge = world.judge();
+    let printed_guard = |offer: &str, held: &str| world.policy(offer).subsumes(world.policy(held), &judge);
+    let our_guard = |offer: &str, held: &str| {
+        let held = world.policy(held);
+        held.transfers().iter().any(|rule| world.policy(offer).subsumes(held.with_collection(rule), &judge))
+    };
+    assert!(!printed_guard("hotels", "option-3") && our_guard("hotels", "option-3"));
+    assert!(printed_guard("subsidiary", "wide") && !our_guard("subsidiary", "wide"));
+}
+
+/// Reference: S2. After a legal transfer the printed requirement 1 is false, and ours holds, along chains as well.
+#[test]
+fn s2_compliance_covers_chains_of_transfers() {
+    let chain = "transfer to hotels.com for hotel_ads until 2024-04-19
+                 transfer to other.com for hotel_ads until 2024-04-19";
+    let world = World::new(&format!(
+        "policy mine {{ collect cookie by flights.com for special_offers until 2024-12-21 {chain} }}
+         policy flights {{ collect cookie by flights.com for special_offers until 2024-12-21 {chain} }}
+         policy hotels {{ collect cookie by hotels.com for hotel_ads until 2024-04-19 {chain} }}
+         policy other {{ collect cookie by other.com for hotel_ads until 2024-04-19 }}"
+    ));
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let mut state = State::default();
+    let alice = world.device("alice-browser");
+    state.devices.entry(alice).or_default().values.insert(Variable::Item(world.item("cookie-alice")), text("c"));
+    let own =
+        |device, policy| Event::Own { device: world.device(device), added: vec![world.id(policy)], removed: vec![] };
+    let ask = |sender, receiver, policy| Event::Request {
+        sender: world.device(sender),
+        receiver: world.device(receiver),
+        policy: world.id(policy),
+        replaced: None,
+    };
+    let hand = |sender, receiver, policy| Delivery {
+        sender: world.device(sender),
+        receiver: world.device(receiver),
+        item: world.item("cookie-alice"),
+        policy: world.id(policy),
+        value: Some(text("c")),
+    };
+    for event in [
+        own("alice-browser", "mine"),
+        own("flights-server", "flights"),
+        own("hotels-server", "hotels"),
+        own("other-server", "other"),
+        ask("flights-server", "alice-browser", "flights"),
+        ask("hotels-server", "flights-server", "hotels"),
+        ask("other-server", "hotels-server", "other"),
+        Event::Send(hand("alice-browser", "flights-server", "flights")),
+        Event::Transfer(hand("flights-server", "hotels-server", "hotels")),
+        Event::Transfer(hand("hotels-server", "other-server", "other")),
+    ] {
+        happen(&event, &mut state, &cx).unwrap_or_else(|premise| panic!("{premise}"));
+    }
+    for (device, policy) in [("hotels-server", "hotels"), ("other-server", "other")] {
+        let holder = world.device(device);
+        let receipt = *state.devices[&holder].received.first().unwrap();
+        assert!(!world.policy(policy).subsumes(world.policy("mine"), &judge), "the printed form: p_i ⊑ p_ds");
+        for requirement in Requirement::ALL {
+            assert!(requirement.holds(holder, &receipt, &state, &cx), "{requirement} at {device}");
+        }
+    }
+}
+
+/// Reference: S3. Two gates have published the same policy; only the one that is addressed keeps the data.
+#[test]
+fn s3_only_the_addressee_keeps_a_broadcast() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (mut mall, mut shop) =
+        (listening(&world, "mall-gate", "mall", &cx), listening(&world, "shop-gate", "mall", &cx));
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let heard = broadcast(&mut alice, world.device("mall-gate"), &world, "mall", &cx).unwrap();
+    let within = world.policy("mall").subsumes(world.policy("mall"), &judge);
+    assert!(within, "the printed guard would let the shop keep it");
+    shop.receive(&heard, &cx).unwrap();
+    mall.receive(&heard, &cx).unwrap();
+    assert!(!holds(&shop, world.item("mac-alice")));
+    assert!(holds(&mall, world.item("mac-alice")));
+}
+
+/// Reference: S4. What was published and not withdrawn is accepted while it is within a current policy.
+#[test]
+fn s4_a_controller_accepts_what_it_published_and_still_keeps_to() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (mac, gate) = (world.item("mac-alice"), world.device("mall-gate"));
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let heard = broadcast(&mut alice, gate, &world, "mall", &cx).unwrap();
+    let after = |change: &dyn Fn(&mut Node)| {
+        let mut mall = listening(&world, "mall-gate", "mall", &cx);
+        change(&mut mall);
+        mall.receive(&heard, &cx).unwrap();
+        mall.device.state.receipts_of(mac).map(|receipt| receipt.policy).collect::<Vec<_>>()
+    };
+    let change_to = |policy: &str| Action::ChangeOwn { own: vec![world.id(policy)] };
+    assert_eq!(after(&|_| ()), [world.id("mall")]);
+    assert_eq!(after(&|mall| drop(mall.take(change_to("mall-more"), &cx).unwrap())), [world.id("mall")], "bound by p");
+    assert_eq!(after(&|mall| drop(mall.take(change_to("mall-other"), &cx).unwrap())), [], "not within p_dc any more");
+    let withdraw = |mall: &mut Node| {
+        let policy = world.id("mall");
+        mall.send(world.device("policy-repository"), Body::WithdrawPolicy { policy }, &cx).unwrap();
+    };
+    assert_eq!(after(&withdraw), [], "withdrawn");
+    let mut other = listening(&world, "mall-gate", "mall-more", &cx);
+    other.receive(&heard, &cx).unwrap();
+    assert!(!holds(&other, mac), "within p_dc, but not published by it");
+}
+
+/// Reference: S5. The claim is judged when the broadcast leaves; a change of mind while it is in flight does not
+/// undo it. The receiver re-checks what it can: type, entity and deadline.
+#[test]
+fn s5_premises_are_judged_when_the_message_leaves() {
+    let world = World::new(&format!("{MALL} policy of-age {{ collect age by mall for statistics until 2025-01-01 }}"));
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (mac, gate) = (world.item("mac-alice"), world.device("mall-gate"));
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let before = alice.device.state.clone();
+    let body = Body::Broadcast(ItemRelease::new(mac, world.id("mall")));
+    let taken = alice.take(Action::Send(Message { sender: alice.device.id, receiver: gate, body }), &cx).unwrap();
+    let claim = taken.claim.unwrap();
+    assert!(matches!(claim, Claim::Send(_)));
+    assert_eq!(rules::claim(&claim, &before, &cx), Ok(()));
+
+    alice.take(Action::ChangeOwn { own: vec![] }, &cx).unwrap();
+    assert_eq!(rules::claim(&claim, &alice.device.state, &cx), Err(Premise::OwnPolicy), "judged at ↓ it would fail");
+    let heard = taken.message.unwrap();
+    let mut mall = listening(&world, "mall-gate", "mall", &cx);
+    let step = mall.receive(&heard, &cx).unwrap();
+    assert_eq!(rules::premises(&step.events[0], &mall.device.state, &cx), Ok(()));
+
+    let refused = |message: &Message, gate: &str, policy: &str, now: &str| {
+        let mut node = listening(&world, gate, policy, &world.cx(&judge, NEW_YEAR));
+        let cx = world.cx(&judge, now);
+        node.receive(message, &cx).unwrap();
+        !holds(&node, mac)
+    };
+    let with_policy = |policy: &str, receiver: &str| {
+        let mut release = heard.release().unwrap().clone();
+        release.policy = world.id(policy);
+        Message { body: Body::Broadcast(release), receiver: world.device(receiver), ..heard.clone() }
+    };
+    assert!(refused(&with_policy("of-age", "mall-gate"), "mall-gate", "of-age", NEW_YEAR), "type(i) ≰ p.t");
+    assert!(refused(&with_policy("shop", "mall-gate"), "mall-gate", "shop", NEW_YEAR), "entity(rcv) ≰ p.dcr.e");
+    let mut late = heard.clone();
+    if let Body::Broadcast(release) = &mut late.body {
+        release.epoch = pilot_core::semantics::Epoch::of(time("2025-01-01"));
+    }
+    assert!(refused(&late, "mall-gate", "mall", "2025-01-01"), "time ≥ p.dcr.rt");
+}
+
+/// Reference: S6. A request that replaces several comparable policies is as many R2 steps, each with its witness.
+#[test]
+fn s6_a_request_replaces_each_comparable_policy() {
+    let world = World::new(
+        "policy a { collect cookie by flights.com for special_offers until 2024-12-21 }
+         policy b { collect cookie by flights.com for statistics until 2024-12-21 }
+         policy both { collect cookie by flights.com for special_offers, statistics until 2024-12-21 }",
+    );
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (flights, alice_id) = (world.device("flights-server"), world.device("alice-browser"));
+    let mut alice = Node::new(&graphs::DIRECT_SUBJECT, alice_id);
+    alice.init(&[], Some(world.item("cookie-alice")), &cx);
+    let mut ask = |policy: &str, cx: &Context<'_>| {
+        let body = Body::Request { policy: world.id(policy) };
+        let step = alice.receive(&Message { sender: flights, receiver: alice_id, body }, cx).unwrap();
+        alice.take(Action::Tau, cx).unwrap();
+        (step.events, alice.device.state.policies_of(flights).collect::<Vec<_>>())
+    };
+    let event = |policy: &str, replaced: Option<&str>| Event::Request {
+        sender: flights,
+        receiver: alice_id,
+        policy: world.id(policy),
+        replaced: replaced.map(|q| world.id(q)),
+    };
+    assert_eq!(ask("a", &cx).0, [event("a", None)]);
+    assert_eq!(ask("b", &cx).0, [event("b", None)]);
+    let (events, known) = ask("both", &cx);
+    assert_eq!(events, [event("both", Some("a")), event("both", Some("b"))]);
+    assert_eq!(known, [world.id("both")]);
+}
+
+/// Reference: S7. ⊑ is a preorder: two different policies can subsume each other.
+#[test]
+fn s7_subsumption_is_not_antisymmetric() {
+    let world = World::new(
+        "policy a { collect cookie by mall for advertisement, newsletter until 100 }
+         policy b { collect cookie by mall for advertisement until 100 }
+         policy c { collect cookie by mall when age > 18 for advertisement until 100 }",
+    );
+    let judge = world.judge();
+    for (p, q) in [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")] {
+        assert!(world.policy(p).subsumes(world.policy(q), &judge), "{p} ⊑ {q}");
+    }
+    assert_ne!(world.policy("a"), world.policy("b"));
+}
+
+/// Reference: S8. Lost messages and refusals do not leave a graph stuck.
+#[test]
+fn s8_lost_messages_leave_nobody_stuck() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (repository, mac) = (world.device("policy-repository"), world.item("mac-alice"));
+
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    alice.take(Action::Tau, &cx).unwrap();
+    alice.send(repository, Body::RequestPolicies, &cx).unwrap();
+    assert_eq!(alice.at(), Location::S2);
+    alice.take(Action::Tau, &cx).unwrap();
+    assert_eq!(alice.at(), Location::S3, "4a: timeout");
+    assert!(broadcast(&mut alice, world.device("mall-gate"), &world, "mall", &cx).is_some(), "with the last π");
+
+    let mut restarted = Node::new(&graphs::INDIRECT_SUBJECT, world.device("alice-phone"));
+    let offers = vec![(world.device("mall-gate"), world.id("mall"))];
+    let own = vec![world.id("all")];
+    let step = restarted.take(Action::Restore { own, item: Some(mac), offers }, &cx).unwrap();
+    assert!(matches!(step.events[..], [Event::Own { .. }, Event::Request { .. }]), "4a: a stored π");
+
+    let mut asking = Node::new(&graphs::DIRECT_CONTROLLER, world.device("mall-gate"));
+    asking.init(&[world.id("mall")], None, &cx);
+    asking.send(world.device("alice-phone"), Body::Request { policy: world.id("mall") }, &cx).unwrap();
+    asking.take(Action::Tau, &cx).unwrap();
+    assert_eq!(asking.at(), Location::S1, "3b: timeout");
+
+    let mut mall = listening(&world, "mall-gate", "mall", &cx);
+    assert!(mall.send(repository, Body::UploadPolicy { policy: world.id("mall") }, &cx).is_some(), "4c: re-upload");
+    let heard = broadcast(&mut alice, world.device("mall-gate"), &world, "mall", &cx).unwrap();
+    mall.receive(&heard, &cx).unwrap();
+    mall.take(Action::Tau, &cx).unwrap();
+    assert_eq!(mall.at(), Location::S2, "4c: it goes on listening");
+}
+
+/// Reference: S9. A policy with retention 0 can never be active; lint says so.
+#[test]
+fn s9_a_deadline_of_zero_is_never_active() {
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, "1970-01-01");
+    let (flights, cookie) = (world.device("flights-server"), world.item("cookie-alice"));
+    assert!(cx.active_policy(world.id("option-4"), &Default::default(), flights, cookie).is_err());
+    let named = [("option-4", world.choice("option-4"))];
+    let findings = lint::lint(&named, time("1970-01-01"), &judge);
+    assert!(findings.iter().any(|finding| finding.lint.name() == "never-active"), "{findings:?}");
+}
+
+/// Reference: S10. The condition of a transfer rule must entail the condition it is matched with.
+#[test]
+fn s10_transfer_conditions_must_entail() {
+    let policy = |name: &str, condition: &str| {
+        format!(
+            "policy {name} {{ collect cookie by flights.com for special_offers until 100
+               transfer to hotels.com {condition} for hotel_ads until 100 }} "
+        )
+    };
+    let subsumes = |p: &str, q: &str| {
+        let world = World::new(&(policy("p", p) + &policy("q", q)));
+        world.choice("p").subsumes(world.choice("q"), &world.judge())
+    };
+    assert!(!subsumes("", "when age >= 18"), "the printed Def. 7 says yes, and nobody would ever ask her age");
+    assert!(subsumes("when age >= 18", ""));
+    assert!(subsumes("when age >= 21", "when age >= 18"));
+    assert!(subsumes("when age > 18", "when age >= 18"));
+    assert!(!subsumes("when age > 17", "when age >= 18"), "numbers are dense");
+    assert!(subsumes("when age >= 18 and cookie.secure", "when cookie.secure"));
+    assert!(!subsumes("when age >= 18", "when age >= 18 or cookie.secure"), "Table 3 is strict: ⊥ or true is ⊥");
+    assert!(subsumes(r#"when place = "a""#, r#"when place != "b""#));
+    assert!(subsumes("when not cookie.secure", "when cookie.secure = false"));
+    assert!(subsumes("", "when true") && subsumes("when true", ""));
+    let collection =
+        |name: &str, when: &str| format!("policy {name} {{ collect cookie by mall {when} for research until 1 }} ");
+    let world = World::new(&(collection("p", "") + &collection("q", "when age >= 18")));
+    assert!(world.choice("p").subsumes(world.choice("q"), &world.judge()), "both are evaluated by the sender");
+}
+
+/// Reference: S11. Own policies come from the user, at first and later.
+#[test]
+fn s11_people_change_their_minds() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let step = alice.take(Action::ChangeOwn { own: vec![world.id("age-only")] }, &cx).unwrap();
+    let (added, removed) = (vec![world.id("age-only")], vec![world.id("all")]);
+    assert_eq!(step.events, [Event::Own { device: world.device("alice-phone"), added, removed }]);
+    assert_eq!(broadcast(&mut alice, world.device("mall-gate"), &world, "mall", &cx), None);
+}
+
+/// Reference: S12. A subject has several own policies; any that is active will do.
+#[test]
+fn s12_some_active_own_policy_is_enough() {
+    let world = World::new(&format!(
+        r#"{MALL} policy at-work {{ collect mac-address by mall when place = "work" for statistics until 2026-01-01 }}
+           policy in-town {{ collect mac-address by mall when place = "town" for statistics until 2026-01-01 }}"#
+    ));
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let gate = world.device("mall-gate");
+    let mut alice = broadcasting(&world, &["at-work", "in-town", "age-only"], ("mall-gate", "mall"), &cx);
+    for (place, allowed) in [("work", true), ("town", true), ("home", false)] {
+        alice.device.state.values.insert(world.attribute("place"), text(place));
+        assert_eq!(broadcast(&mut alice, gate, &world, "mall", &cx).is_some(), allowed, "{place}");
+    }
+}
+
+/// Reference: S13. Instances on one device share π: a request arrives once, an instance re-reads π when it sends, and
+/// a request never overwrites an incomparable policy.
+#[test]
+fn s13_instances_share_the_device() {
+    let world = World::new(&format!(
+        "{MALL} policy ages {{ collect age by mall for statistics until 2025-01-01 }}
+         policy macs {{ collect mac-address by mall for newsletter until 2025-01-01 }}"
+    ));
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (phone, gate) = (world.device("alice-phone"), world.device("mall-gate"));
+    let mut first = Node::new(&graphs::DIRECT_SUBJECT, phone);
+    let own = [world.id("all"), world.id("age-only")];
+    first.init(&own, Some(world.item("mac-alice")), &cx);
+    first.device.state.values.insert(Variable::Item(world.item("mac-alice")), text("02:00:00:00:00:01"));
+    let mut second = Instance::new(&graphs::DIRECT_SUBJECT);
+    let init = Action::Init { own: own.to_vec(), item: Some(world.item("age-alice")) };
+    let again = step(&graphs::DIRECT_SUBJECT, &mut second, &mut first.device, &init, &cx).unwrap();
+    assert!(again.events.is_empty(), "the device has these policies already");
+
+    let ask =
+        |policy: &str| Message { sender: gate, receiver: phone, body: Body::Request { policy: world.id(policy) } };
+    first.receive(&ask("mall"), &cx).unwrap();
+    let before = first.device.state.clone();
+    step(&graphs::DIRECT_SUBJECT, &mut second, &mut first.device, &Action::Receive(ask("mall")), &cx).unwrap();
+    assert_eq!(first.device.state, before, "the same request, delivered to the second instance");
+    step(&graphs::DIRECT_SUBJECT, &mut second, &mut first.device, &Action::Tau, &cx).unwrap();
+    step(&graphs::DIRECT_SUBJECT, &mut second, &mut first.device, &Action::Receive(ask("ages")), &cx).unwrap();
+    assert!(first.device.state.knows(gate, world.id("mall")), "R1 adds what is not comparable");
+
+    step(&graphs::DIRECT_SUBJECT, &mut second, &mut first.device, &Action::Tau, &cx).unwrap();
+    step(&graphs::DIRECT_SUBJECT, &mut second, &mut first.device, &Action::Receive(ask("mall-more")), &cx).unwrap();
+    let remembered = ItemRelease::new(world.item("mac-alice"), world.id("mall"));
+    assert_eq!(first.send(gate, Body::Send(remembered), &cx), None, "what it remembers has been replaced in π");
+}
+
+/// Reference: S14. In Def. 4's interleaving rule each side moves under its own condition φᵢ.
+#[test]
+fn s14_each_side_moves_under_its_own_condition() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let gate = world.device("mall-gate");
+    let mut willing = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let mut unwilling = broadcasting(&world, &["age-only"], ("mall-gate", "mall"), &cx);
+    assert_eq!(broadcast(&mut unwilling, gate, &world, "mall", &cx), None, "φ₂ fails, whatever φ₁ is");
+    assert!(broadcast(&mut willing, gate, &world, "mall", &cx).is_some(), "φ₁ holds, whatever φ₂ is");
+}
+
+/// Reference: S15. One download is many abstract requests.
+#[test]
+fn s15_a_step_can_stand_for_many_events() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    alice.take(Action::Tau, &cx).unwrap();
+    alice.send(world.device("policy-repository"), Body::RequestPolicies, &cx).unwrap();
+    let step = alice.receive(&download(&world, &[("mall-gate", "mall-other"), ("shop-gate", "shop")]), &cx).unwrap();
+    assert!(matches!(step.events[..], [Event::Retract { .. }, Event::Request { .. }, Event::Request { .. }]));
+}
+
+/// Reference: S16. Only the owner sends; a collector that hands on vouches for a transfer.
+#[test]
+fn s16_a_collector_transfers_and_never_sends() {
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (flights_id, hotels_id, cookie) =
+        (world.device("flights-server"), world.device("hotels-server"), world.item("cookie-alice"));
+    let mut flights = Node::new(&graphs::DIRECT_CONTROLLER, flights_id);
+    flights.init(&[world.id("option-3")], None, &cx);
+    flights.send(world.device("alice-browser"), Body::Request { policy: world.id("option-3") }, &cx).unwrap();
+    let mut release = ItemRelease::new(cookie, world.id("option-3"));
+    release.value = Some(text("c"));
+    let sent = Message { sender: world.device("alice-browser"), receiver: flights_id, body: Body::Send(release) };
+    flights.receive(&sent, &cx).unwrap();
+    let ask = Message { sender: hotels_id, receiver: flights_id, body: Body::Request { policy: world.id("hotels") } };
+    flights.receive(&ask, &cx).unwrap();
+    let body = Body::Send(ItemRelease::new(cookie, world.id("hotels")));
+    let step = flights.take(Action::Send(Message { sender: flights_id, receiver: hotels_id, body }), &cx).unwrap();
+    let Some(Claim::Transfer(handover)) = step.claim else { panic!("a transfer") };
+    let as_send = rules::claim(&Claim::Send(handover), &flights.device.state, &cx);
+    assert_eq!(as_send, Err(Premise::OwnerSends));
+}
+
+/// Reference: S17. A request is claimed when the policy is uploaded; older versions stay valid until withdrawn.
+#[test]
+fn s17_uploads_vouch_for_later_requests() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (repository, gate) = (world.device("policy-repository"), world.device("mall-gate"));
+    let mut mall = listening(&world, "mall-gate", "mall", &cx);
+    mall.take(Action::ChangeOwn { own: vec![world.id("mall-more")] }, &cx).unwrap();
+    let body = Body::UploadPolicy { policy: world.id("mall-more") };
+    let step = mall.take(Action::Send(Message { sender: gate, receiver: repository, body }), &cx).unwrap();
+    assert_eq!(step.claim, Some(Claim::Request { sender: gate, policy: world.id("mall-more") }));
+    let old = Claim::Request { sender: gate, policy: world.id("mall") };
+    assert_eq!(rules::claim(&old, &mall.device.state, &cx), Ok(()), "still published");
+    mall.send(repository, Body::WithdrawPolicy { policy: world.id("mall") }, &cx).unwrap();
+    assert_eq!(rules::claim(&old, &mall.device.state, &cx), Err(Premise::SenderHasPolicy));
+}
+
+/// Reference: S18. R2 removes the pair (sndr, q) and no other; ⊥ counts as not active.
+#[test]
+fn s18_r2_removes_one_pair_and_undefined_is_not_active() {
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (flights, hotels, alice) =
+        (world.device("flights-server"), world.device("hotels-server"), world.device("alice-browser"));
+    let mut state = State::default();
+    let base = &mut state.devices.entry(alice).or_default().policies;
+    base.extend([(flights, world.id("option-2")), (hotels, world.id("option-2"))]);
+    let replace = Event::Request {
+        sender: flights,
+        receiver: alice,
+        policy: world.id("option-3"),
+        replaced: Some(world.id("option-2")),
+    };
+    rules::apply(&replace, None, &mut state);
+    assert!(state.devices[&alice].knows(hotels, world.id("option-2")));
+    assert!(!state.devices[&alice].knows(flights, world.id("option-2")));
+
+    let undefined = cx.active_policy(world.id("alice"), &Default::default(), flights, world.item("cookie-alice"));
+    assert_eq!(undefined, Err(pilot_core::active::Inactive::Undefined));
+}
+
+/// Reference: S19 (a). Banner options are comparable offers; only the chosen one is requested.
+#[test]
+fn s19_a_requesting_options_one_by_one_leaves_the_last() {
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (flights, alice_id) = (world.device("flights-server"), world.device("alice-browser"));
+    let mut alice = Node::new(&graphs::DIRECT_SUBJECT, alice_id);
+    alice.init(&[], Some(world.item("cookie-alice")), &cx);
+    for option in ["option-2", "option-3"] {
+        let body = Body::Request { policy: world.id(option) };
+        alice.receive(&Message { sender: flights, receiver: alice_id, body }, &cx).unwrap();
+        alice.take(Action::Tau, &cx).unwrap();
+    }
+    assert!(alice.device.state.policies_of(flights).eq([world.id("option-3")]));
+}
+
+/// Reference: S19 (b). One logical device per offer; versions of one offer replace each other in the repository.
+#[test]
+fn s19_b_versions_replace_each_other_and_offers_do_not() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let id = world.device("policy-repository");
+    let mut repository = Node::new(&graphs::REPOSITORY, id);
+    for (device, policy) in [("mall-gate", "mall"), ("shop-gate", "shop"), ("mall-gate", "mall-other")] {
+        let body = Body::UploadPolicy { policy: world.id(policy) };
+        repository.receive(&Message { sender: world.device(device), receiver: id, body }, &cx).unwrap();
+    }
+    let listed: Vec<_> = repository.device.memory.catalogue.iter().map(|(device, policy)| (*device, *policy)).collect();
+    assert_eq!(
+        listed,
+        [(world.device("mall-gate"), world.id("mall-other")), (world.device("shop-gate"), world.id("shop"))]
+    );
+    let forged = Message {
+        sender: world.device("hotels-server"),
+        receiver: id,
+        body: Body::UploadPolicy { policy: world.id("mall") },
+    };
+    repository.receive(&forged, &cx).unwrap();
+    assert_eq!(repository.device.memory.catalogue.len(), 2, "hotels.com does not speak for the mall");
+}
+
+/// Reference: S19 (c), (d), (e). The guard reads π; downloads retract, then request, in a fixed order; what is
+/// unchanged yields no event.
+#[test]
+fn s19_c_to_e_downloads_retract_then_request() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (mall, shop, phone) = (world.device("mall-gate"), world.device("shop-gate"), world.device("alice-phone"));
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let mut refresh = |listed: &[(&str, &str)]| {
+        alice.take(Action::Tau, &cx).unwrap();
+        alice.send(world.device("policy-repository"), Body::RequestPolicies, &cx).unwrap();
+        alice.receive(&download(&world, listed), &cx).unwrap().events
+    };
+    assert_eq!(refresh(&[("mall-gate", "mall")]), []);
+    let request = |sender, policy| Event::Request { sender, receiver: phone, policy: world.id(policy), replaced: None };
+    let retract = |controller, policy| Event::Retract { controller, device: phone, policy: world.id(policy) };
+    assert_eq!(refresh(&[("shop-gate", "shop"), ("mall-gate", "mall")]), [request(shop, "shop")]);
+    assert_eq!(
+        refresh(&[("mall-gate", "mall-more")]),
+        [retract(mall, "mall"), retract(shop, "shop"), request(mall, "mall-more")]
+    );
+    assert_eq!(refresh(&[]), [retract(mall, "mall-more")]);
+    assert_eq!(broadcast(&mut alice, mall, &world, "mall-more", &cx), None, "there is no second copy of Π");
+}
+
+/// Reference: S20. Requirements speak of the moment of release.
+#[test]
+fn s20_a_lawful_collection_stays_lawful() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (phone, gate, mac) = (world.device("alice-phone"), world.device("mall-gate"), world.item("mac-alice"));
+    let mut state = State::default();
+    state.devices.entry(phone).or_default().values.insert(Variable::Item(mac), text("02:00:00:00:00:01"));
+    let own = |device, policy: &str| Event::Own { device, added: vec![world.id(policy)], removed: vec![] };
+    let ask = |policy, replaced: Option<&str>| Event::Request {
+        sender: gate,
+        receiver: phone,
+        policy: world.id(policy),
+        replaced: replaced.map(|q| world.id(q)),
+    };
+    let value = Some(text("02:00:00:00:00:01"));
+    let send = Event::Send(Delivery { sender: phone, receiver: gate, item: mac, policy: world.id("mall"), value });
+    let tightened = Event::Own { device: phone, added: vec![world.id("age-only")], removed: vec![world.id("all")] };
+    for event in [
+        own(phone, "all"),
+        own(gate, "mall"),
+        own(gate, "mall-more"),
+        ask("mall", None),
+        send,
+        tightened,
+        ask("mall-more", Some("mall")),
+    ] {
+        happen(&event, &mut state, &cx).unwrap_or_else(|premise| panic!("{premise}"));
+    }
+    let receipt = *state.devices[&gate].received.first().unwrap();
+    let printed_1 = state.devices[&phone].policies_of(phone).any(|own| cx.subsumes(receipt.policy, own));
+    let printed_2 = state.devices[&phone].knows(gate, receipt.policy);
+    assert!(!printed_1 && !printed_2, "the printed forms are false by now");
+    assert_eq!(requirements::first_violation(gate, &state.devices[&gate], &state, &cx), None);
+}
+
+/// Reference: S21. ⊥ ⊑ everything, only ⊥ ⊑ ⊥; as own policy it means that nothing is released. That it is never
+/// requested, uploaded or broadcast is a matter of types: messages hold a `PolicyId`, and no table has one for ⊥.
+#[test]
+fn s21_bottom_allows_nothing() {
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    for choice in world.choices.values() {
+        assert!(Choice::Nothing.subsumes(choice, &judge));
+        assert_eq!(choice.subsumes(&Choice::Nothing, &judge), *choice == Choice::Nothing);
+    }
+    assert_eq!(world.policies.iter().count(), world.choices.len() - 1, "all but option 1");
+    let (flights, alice_id, cookie) =
+        (world.device("flights-server"), world.device("alice-browser"), world.item("cookie-alice"));
+    let mut alice = Node::new(&graphs::DIRECT_SUBJECT, alice_id);
+    alice.device.state.values.insert(Variable::Item(cookie), text("c"));
+    alice.init(&[], Some(cookie), &cx);
+    let body = Body::Request { policy: world.id("option-2") };
+    alice.receive(&Message { sender: flights, receiver: alice_id, body }, &cx).unwrap();
+    assert_eq!(alice.send(flights, Body::Send(ItemRelease::new(cookie, world.id("option-2"))), &cx), None);
+}
+
+/// Reference: beyond the paper, Erase and requirement 4.
+#[test]
+fn items_are_erased_at_their_deadline() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (mac, gate) = (world.item("mac-alice"), world.device("mall-gate"));
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let mut mall = listening(&world, "mall-gate", "mall", &cx);
+    mall.receive(&broadcast(&mut alice, gate, &world, "mall", &cx).unwrap(), &cx).unwrap();
+    assert_eq!(mall.take(Action::Expire { item: mac }, &cx), None, "not yet");
+    let receipt = *mall.device.state.received.first().unwrap();
+    let late = world.cx(&judge, "2025-01-01");
+    assert!(requirements::storage_limitation(&receipt, 0, &cx));
+    assert!(!requirements::storage_limitation(&receipt, 0, &late));
+    assert!(requirements::storage_limitation(&receipt, 60, &late), "within the sweep interval");
+    let step = mall.take(Action::Expire { item: mac }, &late).unwrap();
+    assert_eq!(step.events, [Event::Erase { controller: gate, item: mac, withdrawn: None }]);
+    assert!(!holds(&mall, mac));
+    assert_eq!(mall.device.state.value(mac), None);
+}
+
+/// Reference: beyond the paper, Withdraw and requirement 5: erased on notice, and old broadcasts do not bring it back.
+#[test]
+fn withdrawn_items_are_erased_and_stay_gone() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, "2024-01-01T12:00:00Z");
+    let (mac, gate) = (world.item("mac-alice"), world.device("mall-gate"));
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &cx);
+    let mut mall = listening(&world, "mall-gate", "mall", &cx);
+    let heard = broadcast(&mut alice, gate, &world, "mall", &cx).unwrap();
+    mall.receive(&heard, &cx).unwrap();
+
+    let notice = offers(alice.graph(), &alice.instance, &alice.device, &cx)
+        .into_iter()
+        .find_map(|action| match action {
+            Action::Send(message) if matches!(message.body, Body::Withdraw { .. }) => Some(message),
+            _ => None,
+        })
+        .expect("she can withdraw from whom she released to");
+    alice.take(Action::Send(notice.clone()), &cx).unwrap();
+    assert_eq!(broadcast(&mut alice, gate, &world, "mall", &cx), None, "she stops at once");
+    let step = mall.receive(&notice, &cx).unwrap();
+    assert!(matches!(step.events[..], [Event::Erase { withdrawn: Some(_), .. }]));
+    assert!(!holds(&mall, mac));
+    mall.take(Action::Tau, &cx).unwrap();
+    mall.receive(&heard, &cx).unwrap();
+    assert!(!holds(&mall, mac), "the duplicate of an old broadcast");
+
+    let later = world.cx(&judge, "2024-01-01T12:05:00Z");
+    assert!(mall.take(Action::Forget { item: mac }, &later).is_some(), "no old frame is fresh any more");
+    mall.receive(&heard, &later).unwrap();
+    assert!(!holds(&mall, mac), "out of the window");
+    alice.take(Action::Admit { controller: gate }, &later).unwrap();
+    let again = broadcast(&mut alice, gate, &world, "mall", &later).unwrap();
+    mall.receive(&again, &later).unwrap();
+    assert!(holds(&mall, mac), "she may change her mind again");
+}
+
+/// Reference: beyond the paper, Withdraw: a controller passes the notice on to whom it transferred, and a transfer
+/// that is still under way does not bring the item back.
+#[test]
+fn withdrawals_follow_transfers() {
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (alice, flights_id, hotels_id) =
+        (world.device("alice-browser"), world.device("flights-server"), world.device("hotels-server"));
+    let cookie = world.item("cookie-alice");
+    let collect = |node: &mut Node, from: DeviceId, policy: &str| {
+        node.init(&[world.id(policy)], None, &cx);
+        node.send(from, Body::Request { policy: world.id(policy) }, &cx).unwrap();
+    };
+    let mut flights = Node::new(&graphs::DIRECT_CONTROLLER, flights_id);
+    collect(&mut flights, alice, "option-3");
+    let epoch = pilot_core::semantics::Epoch::of(cx.now);
+    let mut release = ItemRelease::new(cookie, world.id("option-3"));
+    (release.value, release.epoch) = (Some(text("c")), epoch);
+    flights.receive(&Message { sender: alice, receiver: flights_id, body: Body::Send(release) }, &cx).unwrap();
+    let mut hotels = Node::new(&graphs::DIRECT_CONTROLLER, hotels_id);
+    collect(&mut hotels, flights_id, "hotels");
+    let ask = Message { sender: hotels_id, receiver: flights_id, body: Body::Request { policy: world.id("hotels") } };
+    flights.receive(&ask, &cx).unwrap();
+    let under_way = flights.send(hotels_id, Body::Send(ItemRelease::new(cookie, world.id("hotels"))), &cx).unwrap();
+
+    let notice = Message { sender: alice, receiver: flights_id, body: Body::Withdraw { item: cookie, epoch } };
+    flights.receive(&notice, &cx).unwrap();
+    let passed_on = flights.send(hotels_id, Body::Withdraw { item: cookie, epoch }, &cx).unwrap();
+    assert_eq!(flights.send(hotels_id, Body::Withdraw { item: cookie, epoch }, &cx), None, "once is enough");
+    hotels.receive(&passed_on, &cx).unwrap();
+    hotels.receive(&under_way, &cx).unwrap();
+    assert!(!holds(&hotels, cookie));
+}
+
+/// Reference: beyond the paper, requirement 3.
+#[test]
+fn requirement_3_transfers_need_a_known_policy_and_a_rule() {
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let receipt = Receipt {
+        sender: world.device("flights-server"),
+        item: world.item("cookie-alice"),
+        policy: world.id("hotels"),
+    };
+    let release = |offered: &str, known| pilot_core::semantics::Release {
+        own: Some(world.id("option-3")),
+        offered: world.id(offered),
+        shown: true,
+        epoch: Default::default(),
+        known_to_sender: Some(known),
+    };
+    assert!(requirements::informed_transfer(&receipt, &release("option-3", true), &cx));
+    assert!(!requirements::informed_transfer(&receipt, &release("option-3", false), &cx));
+    assert!(!requirements::informed_transfer(&receipt, &release("option-2", true), &cx));
+}
+
+/// Reference: §2, conditions on items: an item can be used in a condition as an attribute of its type's values.
+#[test]
+fn items_can_be_used_in_conditions() {
+    let world = World::new(MALL);
+    let condition = parse_condition("age-alice >= 18", &world.vocabulary).unwrap();
+    let values = [(Variable::Item(world.item("age-alice")), Value::Number(Number::whole(30)))].into();
+    assert_eq!(condition.evaluate(&values), Some(true));
+}
