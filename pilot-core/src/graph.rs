@@ -104,6 +104,8 @@ pub enum Guard {
     ItemHeld,
     /// The subject has not withdrawn from the receiver.
     NotRefused,
+    /// The subject has not withdrawn releases of the item in this epoch: a new one would count as withdrawn, too.
+    PastWithdrawal,
     /// Self has the item under a policy with an active transfer rule tr, and p ⊑ (p_i.t, tr, p_i.TR) (S1).
     WithinTransferRule,
     /// The receiver that the message names is self.
@@ -167,6 +169,8 @@ pub enum Effect {
     Unlist,
     /// The message takes ν(self, i) along, and when the owner released i.
     CarryItem,
+    /// The message takes back all releases of the item so far.
+    CarryWithdrawal,
     /// The message takes Π along.
     CarryCatalogue,
     /// Self remembers that the receiver may have the item.
@@ -175,8 +179,10 @@ pub enum Effect {
     Keep,
     /// ρ and ν lose the item.
     EraseItem,
-    /// ρ and ν lose the item, and it does not come back from before the notice.
+    /// ρ and ν lose the item because its owner withdrew.
     EraseWithdrawn,
+    /// Self remembers which releases of the item are withdrawn.
+    LeaveTombstone,
     /// Self owes everybody to whom it passed the item the same notice.
     OweNotices,
     /// The notice is given.

@@ -28,6 +28,7 @@ const SUBJECT_RELEASES: &[(&str, Guard)] = &[
     ("S16", Guard::ItemOwned),
     ("Table 2", Guard::ItemHeld),
     ("Withdraw", Guard::NotRefused),
+    ("Withdraw", Guard::PastWithdrawal),
 ];
 
 /// What TRANSFER asks of a controller beyond the figures' ⊑, wherever it hands an item on.

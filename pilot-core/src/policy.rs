@@ -152,6 +152,13 @@ impl Policy {
         &self.transfers
     }
 
+    /// The last moment before which anybody may hold data because it was released under this policy: everybody who
+    /// gets it by a transfer is bound by one of its transfer rules.
+    pub fn last_deadline(&self) -> Time {
+        let transfers = self.transfers.iter().map(|rule| rule.usage.retention);
+        transfers.fold(self.collection.usage.retention, Time::max)
+    }
+
     /// (p.t, tr, p.TR): how the receiver of a transfer under `rule` is bound.
     pub fn with_collection<'p>(&'p self, rule: &'p CommunicationRule) -> PolicyRef<'p> {
         PolicyRef { datatype: self.datatype, collection: rule, transfers: &self.transfers }

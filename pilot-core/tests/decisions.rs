@@ -4,7 +4,7 @@
 mod fixture;
 
 use fixture::{NEW_YEAR, Node, World, happen, text, time};
-use pilot_core::graph::message::Release as ItemRelease;
+use pilot_core::graph::message::{Release as ItemRelease, Withdrawal};
 use pilot_core::graph::{Action, Body, Instance, Location, Message, offers, step};
 use pilot_core::graphs;
 use pilot_core::lint;
@@ -676,7 +676,7 @@ fn withdrawn_items_are_erased_and_stay_gone() {
             _ => None,
         })
         .expect("she can withdraw from whom she released to");
-    alice.take(Action::Send(notice.clone()), &cx).unwrap();
+    let notice = alice.take(Action::Send(notice), &cx).unwrap().message.unwrap();
     assert_eq!(broadcast(&mut alice, gate, &world, "mall", &cx), None, "she stops at once");
     let step = mall.receive(&notice, &cx).unwrap();
     assert!(matches!(step.events[..], [Event::Erase { withdrawn: Some(_), .. }]));
@@ -686,9 +686,11 @@ fn withdrawn_items_are_erased_and_stay_gone() {
     assert!(!holds(&mall, mac), "the duplicate of an old broadcast");
 
     let later = world.cx(&judge, "2024-01-01T12:05:00Z");
-    assert!(mall.take(Action::Forget { item: mac }, &later).is_some(), "no old frame is fresh any more");
     mall.receive(&heard, &later).unwrap();
     assert!(!holds(&mall, mac), "out of the window");
+    assert_eq!(mall.take(Action::Forget { item: mac }, &later), None, "somebody else may still transfer it");
+    let end = world.cx(&judge, "2025-01-01");
+    assert!(mall.clone().take(Action::Forget { item: mac }, &end).is_some(), "nobody may hold it any more");
     alice.take(Action::Admit { controller: gate }, &later).unwrap();
     let again = broadcast(&mut alice, gate, &world, "mall", &later).unwrap();
     mall.receive(&again, &later).unwrap();
@@ -721,10 +723,11 @@ fn withdrawals_follow_transfers() {
     flights.receive(&ask, &cx).unwrap();
     let under_way = flights.send(hotels_id, Body::Send(ItemRelease::new(cookie, world.id("hotels"))), &cx).unwrap();
 
-    let notice = Message { sender: alice, receiver: flights_id, body: Body::Withdraw { item: cookie, epoch } };
-    flights.receive(&notice, &cx).unwrap();
-    let passed_on = flights.send(hotels_id, Body::Withdraw { item: cookie, epoch }, &cx).unwrap();
-    assert_eq!(flights.send(hotels_id, Body::Withdraw { item: cookie, epoch }, &cx), None, "once is enough");
+    let withdrawal = Withdrawal { epoch, until: time("2024-12-21") };
+    let withdraw = Body::Withdraw { item: cookie, withdrawal };
+    flights.receive(&Message { sender: alice, receiver: flights_id, body: withdraw.clone() }, &cx).unwrap();
+    let passed_on = flights.send(hotels_id, withdraw.clone(), &cx).unwrap();
+    assert_eq!(flights.send(hotels_id, withdraw, &cx), None, "once is enough");
     hotels.receive(&passed_on, &cx).unwrap();
     hotels.receive(&under_way, &cx).unwrap();
     assert!(!holds(&hotels, cookie));

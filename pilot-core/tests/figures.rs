@@ -120,6 +120,7 @@ fn additions_to_figure_3a() {
             "S16: S2 send↑ / ItemOwned",
             "Table 2: S2 send↑ / ItemHeld",
             "Withdraw: S2 send↑ / NotRefused",
+            "Withdraw: S2 send↑ / PastWithdrawal",
         ]
     );
 }
@@ -167,6 +168,7 @@ fn additions_to_figure_4a() {
             "S16: S3 broadcast↑ / ItemOwned",
             "Table 2: S3 broadcast↑ / ItemHeld",
             "Withdraw: S3 broadcast↑ / NotRefused",
+            "Withdraw: S3 broadcast↑ / PastWithdrawal",
         ]
     );
 }

@@ -3,8 +3,9 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::message::Withdrawal;
 use super::{Graph, Location};
-use crate::semantics::{DeviceState, Epoch, PolicyId};
+use crate::semantics::{DeviceState, Epoch, PolicyId, Receipt};
 use crate::value::Time;
 use crate::vocabulary::{DeviceId, ItemId};
 
@@ -39,14 +40,14 @@ pub struct Memory {
     pub published: BTreeSet<PolicyId>,
     /// Π_DCs: what a repository lists, one policy per device (S19).
     pub catalogue: BTreeMap<DeviceId, PolicyId>,
-    /// When the owner released an item that is held here.
-    pub released: BTreeMap<ItemId, Epoch>,
-    /// Who may have got an item from here, and until when they may keep it.
+    /// When the owner released what is held here; the last time, if she did so again under the same policy.
+    pub released: BTreeMap<Receipt, Epoch>,
+    /// Who may have got an item from here, and the last moment at which anybody may hold it because of that.
     pub recipients: BTreeMap<(ItemId, DeviceId), Time>,
     /// Withdraw notices to pass on.
-    pub notices: BTreeMap<(ItemId, DeviceId), Epoch>,
-    /// Items whose releases up to an epoch are withdrawn.
-    pub tombstones: BTreeMap<ItemId, Epoch>,
+    pub notices: BTreeMap<(ItemId, DeviceId), Withdrawal>,
+    /// Items of which releases are withdrawn.
+    pub tombstones: BTreeMap<ItemId, Withdrawal>,
     /// Controllers from which a subject has withdrawn.
     pub refused: BTreeSet<DeviceId>,
 }
@@ -69,6 +70,14 @@ pub struct Exchange {
     pub peer: DeviceId,
     /// p_dc or p_dc′; a request for policies has none.
     pub policy: Option<PolicyId>,
+}
+
+impl Memory {
+    /// Who may have got an item from here, and until when that matters.
+    pub fn recipients_of(&self, item: ItemId) -> impl Iterator<Item = (DeviceId, Time)> {
+        let all = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
+        self.recipients.range(all).map(|((_, recipient), until)| (*recipient, *until))
+    }
 }
 
 impl Device {

@@ -7,8 +7,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::device::Exchange;
+use super::guards::transferable_under;
 use super::interpreter::Step;
+use super::message::Withdrawal;
 use super::{Action, Body, Device, Effect, Instance};
+use crate::policy::Policy;
 use crate::semantics::event::{Delivery, Event};
 use crate::semantics::rules::requests;
 use crate::semantics::{Context, Epoch, PolicyId, Receipt};
@@ -42,10 +45,16 @@ impl Change<'_> {
             Effect::ReplaceOffers => self.replace_offers(),
             Effect::Keep => self.keep(),
             Effect::EraseItem => self.with_item(|change, item| change.erase(item, None)),
-            Effect::EraseWithdrawn => self.erase_withdrawn(),
+            Effect::EraseWithdrawn => {
+                if let Some((item, withdrawal)) = self.withdrawal() {
+                    self.erase(item, Some(withdrawal.epoch));
+                }
+            }
+            Effect::LeaveTombstone => self.leave_tombstone(),
             Effect::OweNotices => self.owe_notices(),
             Effect::ForgetOutdated => self.with_item(Self::forget_outdated),
             Effect::CarryItem => self.carry_item(),
+            Effect::CarryWithdrawal => self.carry_withdrawal(),
             Effect::CarryCatalogue => {
                 let listed = &self.device.memory.catalogue;
                 if let Some(Body::DownloadPolicies { offers }) = self.step.message.as_mut().map(|m| &mut m.body) {
@@ -89,16 +98,15 @@ impl Change<'_> {
                 memory.catalogue.retain(|of, listed| (*of, *listed) != (sender, policy))
             }
             (Effect::RememberRecipient, Some(policy), Some(item)) => {
-                let until = self.cx.retention(policy).unwrap_or_default();
+                let until = self.cx.policy(policy).map(Policy::last_deadline).unwrap_or_default();
                 let known = memory.recipients.entry((item, receiver)).or_insert(until);
                 *known = until.max(*known);
             }
             (Effect::SettleNotice, _, Some(item)) => {
                 memory.notices.remove(&(item, receiver));
             }
-            (Effect::Refuse, _, Some(item)) => {
+            (Effect::Refuse, ..) => {
                 memory.refused.insert(receiver);
-                memory.recipients.remove(&(item, receiver));
             }
             _ => {}
         }
@@ -108,9 +116,14 @@ impl Change<'_> {
         let Some(message) = &mut self.step.message else { return };
         let (Body::Send(release) | Body::Broadcast(release)) = &mut message.body else { return };
         release.value = self.device.state.value(release.item).cloned();
-        // An item that was not collected is the device's own: its owner releases it now.
-        let collected = self.device.memory.released.get(&release.item).copied();
-        release.epoch = collected.unwrap_or(Epoch::of(self.cx.now));
+        release.epoch = if self.cx.owner(release.item) == Some(self.device.id) {
+            Epoch::of(self.cx.now)
+        } else {
+            // The owner's last release among those whose terms allow this transfer.
+            let allowing = transferable_under(self.device, release.item, release.policy, message.receiver, self.cx);
+            let epochs = allowing.filter_map(|receipt| self.device.memory.released.get(receipt));
+            epochs.max().copied().unwrap_or_default()
+        };
     }
 
     fn own_policies(&self) -> BTreeSet<PolicyId> {
@@ -195,12 +208,14 @@ impl Change<'_> {
     fn keep(&mut self) {
         let Some((message, release)) = self.action.message().and_then(|m| Some((m, m.release()?))) else { return };
         let (sender, receiver, item, policy) = (message.sender, self.device.id, release.item, release.policy);
-        self.device.state.received.insert(Receipt { item, sender, policy });
+        let receipt = Receipt { item, sender, policy };
+        self.device.state.received.insert(receipt);
         match &release.value {
             Some(value) => self.device.state.values.insert(Variable::Item(item), value.clone()),
             None => self.device.state.values.remove(&Variable::Item(item)),
         };
-        self.device.memory.released.insert(item, release.epoch);
+        let released = self.device.memory.released.entry(receipt).or_insert(release.epoch);
+        *released = release.epoch.max(*released);
         let delivery = Delivery { sender, receiver, item, policy, value: release.value.clone() };
         let from_owner = self.cx.owner(item) == Some(sender);
         self.step.events.push(if from_owner { Event::Send(delivery) } else { Event::Transfer(delivery) });
@@ -211,34 +226,49 @@ impl Change<'_> {
         let held: Vec<Receipt> = state.receipts_of(item).copied().collect();
         for receipt in held {
             state.received.remove(&receipt);
+            self.device.memory.released.remove(&receipt);
         }
         state.values.remove(&Variable::Item(item));
-        self.device.memory.released.remove(&item);
         self.step.events.push(Event::Erase { controller: self.device.id, item, withdrawn });
     }
 
-    fn erase_withdrawn(&mut self) {
-        let Some(Body::Withdraw { item, epoch }) = self.action.message().map(|message| &message.body) else { return };
-        let known = self.device.memory.tombstones.entry(*item).or_insert(*epoch);
-        *known = (*known).max(*epoch);
-        self.erase(*item, Some(*epoch));
+    fn leave_tombstone(&mut self) {
+        let Some((item, withdrawal)) = self.withdrawal() else { return };
+        let known = self.device.memory.tombstones.entry(item).or_default();
+        *known = known.and(withdrawal);
     }
 
     fn owe_notices(&mut self) {
-        let Some(Body::Withdraw { item, epoch }) = self.action.message().map(|message| &message.body) else { return };
+        let Some((item, withdrawal)) = self.withdrawal() else { return };
         let memory = &mut self.device.memory;
-        let to: Vec<DeviceId> = memory.recipients.keys().filter(|(of, _)| of == item).map(|(_, to)| *to).collect();
-        for receiver in to {
-            memory.recipients.remove(&(*item, receiver));
-            let owed = memory.notices.entry((*item, receiver)).or_insert(*epoch);
-            *owed = (*owed).max(*epoch);
+        let recipients: Vec<DeviceId> = memory.recipients_of(item).map(|(recipient, _)| recipient).collect();
+        for recipient in recipients {
+            memory.recipients.remove(&(item, recipient));
+            let owed = memory.notices.entry((item, recipient)).or_default();
+            *owed = owed.and(withdrawal);
         }
+    }
+
+    /// What the notice says, as it leaves or as it came.
+    fn withdrawal(&self) -> Option<(ItemId, Withdrawal)> {
+        match self.step.message.as_ref().or(self.action.message())?.body {
+            Body::Withdraw { item, withdrawal } => Some((item, withdrawal)),
+            _ => None,
+        }
+    }
+
+    /// The subject takes back all she has released so far, from everybody who may get it because of that.
+    fn carry_withdrawal(&mut self) {
+        let now = Epoch::of(self.cx.now);
+        let Some(Body::Withdraw { item, withdrawal }) = self.step.message.as_mut().map(|m| &mut m.body) else { return };
+        let until = self.device.memory.recipients_of(*item).map(|(_, until)| until).max();
+        *withdrawal = Withdrawal { epoch: now, until: until.unwrap_or_default() };
     }
 
     fn forget_outdated(&mut self, item: ItemId) {
         let now = self.cx.now;
         let memory = &mut self.device.memory;
-        memory.tombstones.retain(|of, epoch| *of != item || !epoch.is_over_at(now));
+        memory.tombstones.retain(|of, withdrawal| *of != item || !withdrawal.is_over_at(now));
         memory.recipients.retain(|(of, _), until| *of != item || now < *until);
     }
 

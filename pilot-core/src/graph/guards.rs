@@ -1,9 +1,9 @@
 //! What each word in the guard column means. Guards only read.
 
 use super::interpreter::{Situation, candidates};
-use super::message::Release;
-use super::{Action, Body, Guard, Label};
-use crate::semantics::{Epoch, PolicyId};
+use super::message::{Release, Withdrawal};
+use super::{Action, Body, Device, Guard, Label};
+use crate::semantics::{Context, Epoch, PolicyId, Receipt};
 use crate::vocabulary::{DeviceId, ItemId};
 
 impl Guard {
@@ -23,6 +23,9 @@ impl Guard {
             Self::ItemOwned => with_item(&|i| cx.owner(i) == Some(me)),
             Self::ItemHeld => with_item(&|i| state.value(i).is_some()),
             Self::NotRefused => message.is_some_and(|m| !memory.refused.contains(&m.receiver)),
+            Self::PastWithdrawal => {
+                with_item(&|i| memory.tombstones.get(&i).is_none_or(|t| Epoch::of(cx.now) > t.epoch))
+            }
             Self::WithinTransferRule => with_policy(&|p| situation.is_within_transfer_rule(p)),
             Self::AddressedToMe => message.is_some_and(|m| m.receiver == me),
             Self::PublishedByMe => with_policy(&|p| memory.published.contains(&p) && state.knows(me, p)),
@@ -31,7 +34,9 @@ impl Guard {
             Self::NamesMe => with_policy(&|p| cx.names_entity_of(p, me)),
             Self::NamesSender => message.is_some_and(|m| with_policy(&|p| cx.names_entity_of(p, m.sender))),
             Self::InTime => with_policy(&|p| cx.is_in_time(p)),
-            Self::NotWithdrawn => release.is_some_and(|r| memory.tombstones.get(&r.item).is_none_or(|t| r.epoch > *t)),
+            Self::NotWithdrawn => {
+                release.is_some_and(|r| memory.tombstones.get(&r.item).is_none_or(|t| r.epoch > t.epoch))
+            }
             Self::Fresh => release.is_some_and(|r| r.epoch.is_fresh_at(cx.now)),
             Self::NotYetHeld => message.is_some_and(|m| {
                 let held = |r: &Release| {
@@ -41,12 +46,12 @@ impl Guard {
             }),
             Self::DeadlineReached => with_item(&|i| state.receipts_of(i).any(|receipt| !cx.is_in_time(receipt.policy))),
             Self::NoticeDue => message.is_some_and(|m| {
-                let Body::Withdraw { item, epoch } = m.body else { return false };
-                memory.notices.get(&(item, m.receiver)) == Some(&epoch)
+                let Body::Withdraw { item, withdrawal } = m.body else { return false };
+                memory.notices.get(&(item, m.receiver)) == Some(&withdrawal)
             }),
             Self::Outdated => with_item(&|i| {
-                let over = |epoch: &Epoch| epoch.is_over_at(cx.now);
-                memory.tombstones.get(&i).is_some_and(over) || situation.outdated_recipients(i).next().is_some()
+                let over = |withdrawal: &Withdrawal| withdrawal.is_over_at(cx.now);
+                memory.tombstones.get(&i).is_some_and(over) || memory.recipients_of(i).any(|(_, until)| cx.now >= until)
             }),
             Self::Unless(label) => !situation.can_take(label),
         }
@@ -70,19 +75,7 @@ impl Situation<'_> {
     /// ∃ (_, i, p_i) ∈ ρ, tr ∈ p_i.TR · tr is active and p ⊑ (p_i.t, tr, p_i.TR).
     fn is_within_transfer_rule(&self, p: PolicyId) -> bool {
         let Some((message, item)) = self.action.message().and_then(|m| Some((m, m.item()?))) else { return false };
-        let state = &self.device.state;
-        state.receipts_of(item).filter_map(|receipt| self.cx.policy(receipt.policy)).any(|held| {
-            held.transfers().iter().any(|rule| {
-                self.cx.active_transfer(rule, held, &state.values, message.receiver, item).is_ok()
-                    && self.cx.subsumes_parts(p, held.with_collection(rule))
-            })
-        })
-    }
-
-    /// Those who got an item from here and may no longer have it.
-    fn outdated_recipients(&self, item: ItemId) -> impl Iterator<Item = DeviceId> {
-        let recipients = self.device.memory.recipients.range((item, DeviceId(0))..=(item, DeviceId(u32::MAX)));
-        recipients.filter(|(_, until)| self.cx.now >= **until).map(|((_, device), _)| *device)
+        transferable_under(self.device, item, p, message.receiver, self.cx).next().is_some()
     }
 
     /// Whether an edge from here with this label can be taken: by this message, or by any that might be sent.
@@ -97,8 +90,26 @@ impl Situation<'_> {
             is_rival
                 && match label {
                     Label::Receive(_) => takes(self.action),
-                    _ => candidates(label, self.instance, self.device, self.cx).iter().any(takes),
+                    _ => candidates(label, self.instance, self.device).iter().any(takes),
                 }
         })
     }
+}
+
+/// The receipts of an item whose policy allows handing it to a receiver under policy p.
+pub(super) fn transferable_under<'d>(
+    device: &'d Device,
+    item: ItemId,
+    p: PolicyId,
+    receiver: DeviceId,
+    cx: &'d Context<'d>,
+) -> impl Iterator<Item = &'d Receipt> {
+    let values = &device.state.values;
+    device.state.receipts_of(item).filter(move |receipt| {
+        let Some(held) = cx.policy(receipt.policy) else { return false };
+        held.transfers().iter().any(|rule| {
+            cx.active_transfer(rule, held, values, receiver, item).is_ok()
+                && cx.subsumes_parts(p, held.with_collection(rule))
+        })
+    })
 }

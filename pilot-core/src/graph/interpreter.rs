@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 
 use super::device::Exchange;
 use super::effects::Change;
-use super::message::Release;
+use super::message::{Release, Withdrawal};
 use super::{Action, Body, Device, Graph, Instance, Label, Message, MessageKind};
+use crate::semantics::Context;
 use crate::semantics::event::{Claim, Event, Handover};
-use crate::semantics::{Context, Epoch};
-use crate::vocabulary::DeviceId;
+use crate::vocabulary::{DeviceId, ItemId};
 
 /// A step that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +59,7 @@ pub fn offers(graph: &Graph<'_>, instance: &Instance, device: &Device, cx: &Cont
             labels.push(edge.label);
         }
     }
-    let mut actions: Vec<Action> =
-        labels.into_iter().flat_map(|label| candidates(label, instance, device, cx)).collect();
+    let mut actions: Vec<Action> = labels.into_iter().flat_map(|label| candidates(label, instance, device)).collect();
     actions.retain(|action| Situation { graph, instance, device, action, cx }.enabled_edge().is_some());
     actions
 }
@@ -119,15 +118,11 @@ impl Situation<'_> {
 }
 
 /// Actions with this label, with parameters from the device's state.
-pub(super) fn candidates(label: Label, instance: &Instance, device: &Device, cx: &Context<'_>) -> Vec<Action> {
+pub(super) fn candidates(label: Label, instance: &Instance, device: &Device) -> Vec<Action> {
     let memory = &device.memory;
     match label {
         Label::Tau => [Action::Tau].into(),
-        Label::Expire => {
-            let mut items: Vec<_> = device.state.received.iter().map(|receipt| receipt.item).collect();
-            items.dedup();
-            items.into_iter().map(|item| Action::Expire { item }).collect()
-        }
+        Label::Expire => held_items(device).into_iter().map(|item| Action::Expire { item }).collect(),
         Label::Forget => {
             let recipients = memory.recipients.keys().map(|(item, _)| *item);
             let mut items: Vec<_> = memory.tombstones.keys().copied().chain(recipients).collect();
@@ -135,16 +130,22 @@ pub(super) fn candidates(label: Label, instance: &Instance, device: &Device, cx:
             items.dedup();
             items.into_iter().map(|item| Action::Forget { item }).collect()
         }
-        Label::Send(kind) => messages(kind, instance, device, cx).into_iter().map(Action::Send).collect(),
+        Label::Send(kind) => messages(kind, instance, device).into_iter().map(Action::Send).collect(),
         Label::Init | Label::Restore | Label::ChangeOwn | Label::Admit | Label::Receive(_) => Vec::new(),
     }
 }
 
-fn messages(kind: MessageKind, instance: &Instance, device: &Device, cx: &Context<'_>) -> Vec<Message> {
+fn held_items(device: &Device) -> Vec<ItemId> {
+    // Receipts are ordered by item.
+    let mut items: Vec<ItemId> = device.state.received.iter().map(|receipt| receipt.item).collect();
+    items.dedup();
+    items
+}
+
+fn messages(kind: MessageKind, instance: &Instance, device: &Device) -> Vec<Message> {
     let memory = &device.memory;
     let to = |receiver: DeviceId, body: Body| Message { sender: device.id, receiver, body };
     let repository = device.contacts.repository;
-    let now = Epoch::of(cx.now);
     match kind {
         MessageKind::Request => {
             let to_each = |policy| device.contacts.sources.iter().map(move |d| to(*d, Body::Request { policy }));
@@ -154,7 +155,7 @@ fn messages(kind: MessageKind, instance: &Instance, device: &Device, cx: &Contex
             let Some(Exchange { peer, policy: Some(policy) }) = instance.exchange else { return Vec::new() };
             let items = match instance.item {
                 Some(item) => [item].into(),
-                None => memory.released.keys().copied().collect::<Vec<_>>(),
+                None => held_items(device),
             };
             items.into_iter().map(|item| to(peer, Body::Send(Release::new(item, policy)))).collect()
         }
@@ -164,9 +165,10 @@ fn messages(kind: MessageKind, instance: &Instance, device: &Device, cx: &Contex
             offers.map(|(of, policy)| to(*of, Body::Broadcast(Release::new(item, *policy)))).collect()
         }
         MessageKind::Withdraw => {
-            let owed = memory.notices.iter().map(|((item, receiver), epoch)| (*item, *receiver, *epoch));
-            let own = memory.recipients.keys().map(|(item, receiver)| (*item, *receiver, now));
-            owed.chain(own).map(|(item, receiver, epoch)| to(receiver, Body::Withdraw { item, epoch })).collect()
+            let owed = memory.notices.iter().map(|((item, receiver), withdrawal)| (*item, *receiver, *withdrawal));
+            let own = memory.recipients.keys().map(|(item, receiver)| (*item, *receiver, Withdrawal::default()));
+            let notice = |(item, receiver, withdrawal)| to(receiver, Body::Withdraw { item, withdrawal });
+            owed.chain(own).map(notice).collect()
         }
         MessageKind::RequestPolicies => {
             repository.map(|repository| to(repository, Body::RequestPolicies)).into_iter().collect()

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::Label;
 use crate::semantics::{Epoch, PolicyId};
-use crate::value::Value;
+use crate::value::{Time, Value};
 use crate::vocabulary::{DeviceId, ItemId};
 
 /// A message: a synchronisation action of Def. 4 with its parameters.
@@ -47,13 +47,34 @@ pub enum Body {
     },
     /// broadcast(ds, i, dc, p).
     Broadcast(Release),
-    /// withdraw(d, dc, i): the owner takes back every release of the item up to this epoch.
+    /// withdraw(d, dc, i): the owner takes releases of the item back.
     Withdraw {
         /// i.
         item: ItemId,
-        /// Up to when.
-        epoch: Epoch,
+        /// What she takes back.
+        withdrawal: Withdrawal,
     },
+}
+
+/// Which releases of an item are taken back, and how long that matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Withdrawal {
+    /// Every release up to this epoch.
+    pub epoch: Epoch,
+    /// The last deadline of these releases: until then some controller may hold one and transfer it.
+    pub until: Time,
+}
+
+impl Withdrawal {
+    /// Both: the later epoch, the later deadline.
+    pub fn and(self, other: Self) -> Self {
+        Self { epoch: self.epoch.max(other.epoch), until: self.until.max(other.until) }
+    }
+
+    /// Whether no release it takes back can arrive any more, neither by a broadcast nor by a transfer.
+    pub fn is_over_at(self, now: Time) -> bool {
+        self.epoch.is_over_at(now) && now >= self.until
+    }
 }
 
 /// An item on its way.

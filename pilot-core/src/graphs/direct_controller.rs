@@ -25,7 +25,12 @@ pub const DIRECT_CONTROLLER: Graph<'static> = Graph {
         beyond("S8", edge(S3, Tau, &[], &[], S1)),
         anywhere("S11", ChangeOwn, &[], &[Effect::SucceedOwn]),
         anywhere("Erase", Expire, &[Guard::DeadlineReached], &[Effect::EraseItem]),
-        anywhere("Withdraw", Receive(M::Withdraw), &[], &[Effect::EraseWithdrawn, Effect::OweNotices]),
+        anywhere(
+            "Withdraw",
+            Receive(M::Withdraw),
+            &[],
+            &[Effect::EraseWithdrawn, Effect::LeaveTombstone, Effect::OweNotices],
+        ),
         anywhere("Withdraw", Send(M::Withdraw), &[Guard::NoticeDue], &[Effect::SettleNotice]),
         anywhere("Withdraw", Forget, &[Guard::Outdated], &[Effect::ForgetOutdated]),
     ],

@@ -19,7 +19,12 @@ pub const DIRECT_SUBJECT: Graph<'static> = Graph {
         edge(S2, Tau, &[Guard::Unless(Send(M::Send))], &[Effect::EndExchange], S1),
         edge(S2, Send(M::Send), &[Guard::WithinOwn], HAND_OVER, S1).also(SUBJECT_RELEASES),
         anywhere("S11", ChangeOwn, &[], &[Effect::ReplaceOwn]),
-        anywhere("Withdraw", Send(M::Withdraw), &[Guard::ItemOwned], &[Effect::Refuse]),
+        anywhere(
+            "Withdraw",
+            Send(M::Withdraw),
+            &[Guard::ItemOwned],
+            &[Effect::CarryWithdrawal, Effect::LeaveTombstone, Effect::Refuse],
+        ),
         anywhere("Withdraw", Admit, &[], &[Effect::Admit]),
         anywhere("Withdraw", Forget, &[Guard::Outdated], &[Effect::ForgetOutdated]),
     ],

@@ -38,7 +38,12 @@ pub const INDIRECT_CONTROLLER: Graph<'static> = Graph {
         anywhere("S11", ChangeOwn, &[], &[Effect::SucceedOwn]),
         anywhere("S19", Send(M::WithdrawPolicy), &[Guard::PublishedByMe], &[Effect::Unpublish]),
         anywhere("Erase", Expire, &[Guard::DeadlineReached], &[Effect::EraseItem]),
-        anywhere("Withdraw", Receive(M::Withdraw), &[], &[Effect::EraseWithdrawn, Effect::OweNotices]),
+        anywhere(
+            "Withdraw",
+            Receive(M::Withdraw),
+            &[],
+            &[Effect::EraseWithdrawn, Effect::LeaveTombstone, Effect::OweNotices],
+        ),
         anywhere("Withdraw", Send(M::Withdraw), &[Guard::NoticeDue], &[Effect::SettleNotice]),
         anywhere("Withdraw", Forget, &[Guard::Outdated], &[Effect::ForgetOutdated]),
     ],

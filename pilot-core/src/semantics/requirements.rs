@@ -106,7 +106,7 @@ pub fn withdrawal(holder: DeviceId, receipt: &Receipt, state: &State) -> bool {
 }
 
 /// ∃ tr ∈ q.TR · p ⊑ (q.t, tr, q.TR).
-pub(super) fn covers_transfer(q: PolicyId, p: PolicyId, cx: &Context<'_>) -> bool {
+fn covers_transfer(q: PolicyId, p: PolicyId, cx: &Context<'_>) -> bool {
     cx.policy(q).is_some_and(|q| q.transfers().iter().any(|rule| cx.subsumes_parts(p, q.with_collection(rule))))
 }
 

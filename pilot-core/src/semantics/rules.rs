@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 
 use super::context::{Context, PolicyId};
 use super::event::{Claim, Delivery, Event, Handover};
-use super::requirements;
 use super::state::{DeviceState, Epoch, Receipt, Release, State};
 use crate::active::Inactive;
 use crate::vocabulary::{DeviceId, Variable};
@@ -94,17 +93,25 @@ fn send_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) ->
 /// TRANSFER. p and tr are any that make the premises true.
 fn transfer_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
     receiver_premises(handover, sender, cx)?;
-    let receipts = sender.receipts_of(handover.item).map(|receipt| {
-        let policy = cx.policy(receipt.policy).ok_or(Premise::RuleExists)?;
-        let rules = policy.transfers().iter().map(|rule| {
-            cx.active_transfer(rule, policy, &sender.values, handover.receiver, handover.item)
-                .map_err(Premise::TransferActive)?;
-            let within = cx.subsumes_parts(handover.policy, policy.with_collection(rule));
-            ensure(within, Premise::WithinTransferRule)
-        });
-        any_holds(rules, Premise::RuleExists)
-    });
+    let receipts = sender.receipts_of(handover.item).map(|receipt| rule_premises(receipt, handover, sender, cx));
     any_holds(receipts, Premise::ItemReceived)
+}
+
+/// What TRANSFER asks of tr ∈ p.TR, for the p of one receipt.
+fn rule_premises(
+    receipt: &Receipt,
+    handover: &Handover,
+    sender: &DeviceState,
+    cx: &Context<'_>,
+) -> Result<(), Premise> {
+    let policy = cx.policy(receipt.policy).ok_or(Premise::RuleExists)?;
+    let rules = policy.transfers().iter().map(|rule| {
+        cx.active_transfer(rule, policy, &sender.values, handover.receiver, handover.item)
+            .map_err(Premise::TransferActive)?;
+        let within = cx.subsumes_parts(handover.policy, policy.with_collection(rule));
+        ensure(within, Premise::WithinTransferRule)
+    });
+    any_holds(rules, Premise::RuleExists)
 }
 
 /// What SEND and TRANSFER ask in common.
@@ -177,7 +184,9 @@ pub fn apply(event: &Event, release: Option<Release>, state: &mut State) {
     match event {
         Event::Send(delivery) | Event::Transfer(delivery) => {
             if let Some(release) = release {
-                state.releases.entry(device).or_default().insert(delivery.receipt(), release);
+                // Messages may overtake each other: the owner's last release is the one that counts.
+                let known = state.releases.entry(device).or_default().entry(delivery.receipt()).or_insert(release);
+                *known = core::cmp::max_by_key(*known, release, |release| release.epoch);
             }
         }
         Event::Erase { item, withdrawn, .. } => {
@@ -207,11 +216,12 @@ pub fn release(handover: &Handover, state: &State, cx: &Context<'_>) -> Option<R
         let own = own.iter().find(|own| cx.subsumes(policy, **own)).or(own.first()).copied();
         return Some(Release { own, offered: policy, shown: known, epoch: Epoch::of(cx.now), known_to_sender: None });
     }
-    let inherited: Vec<&Release> = state.releases.get(&sender)?.range(Receipt::all_of(item)).map(|(_, r)| r).collect();
-    // With several receipts, the one whose policy has a rule for this receiver is the one transferred under.
-    let covering = inherited.iter().find(|release| requirements::covers_transfer(release.offered, policy, cx));
-    let release = covering.or(inherited.first())?;
-    Some(Release { known_to_sender: Some(known), ..**release })
+    // Transferred under the owner's last release among those whose terms allow it; if none does, under any.
+    let ghosts = state.releases.get(&sender)?;
+    let receipts = || device.receipts_of(item).filter_map(|receipt| Some((receipt, ghosts.get(receipt)?)));
+    let allowing = receipts().filter(|(receipt, _)| rule_premises(receipt, handover, device, cx).is_ok());
+    let last = allowing.max_by_key(|(_, release)| release.epoch).or_else(|| receipts().next());
+    last.map(|(_, release)| Release { known_to_sender: Some(known), ..*release })
 }
 
 impl Event {
