@@ -1,1 +1,78 @@
-fn main() {}
+//! `consent-mesh`: author, check and compare PILOT privacy policies.
+//!
+//! One file per group of commands; each command is a function from its arguments to an [`Answer`], which becomes
+//! the exit code. [`console`] is the only way to the terminal, [`input`] the only way to files.
+
+mod console;
+mod example;
+mod generate;
+mod input;
+mod policy;
+mod vocabulary;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::console::{Answer, Console, Failure};
+
+/// Author, check and compare PILOT privacy policies
+///
+/// A PILOT policy says who may collect which data, under which condition, for which purposes, until when, and to whom
+/// it may be transferred. People (data subjects) and organisations (data controllers) both write them; data may flow
+/// where the controller's policy is at least as restrictive as the subject's.
+#[derive(Debug, Parser)]
+#[command(name = "consent-mesh", version, after_help = AFTER_HELP, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const AFTER_HELP: &str = "\
+Without a command, `example` is run: it shows vocabulary, policies and decisions on one page.
+
+A policy file (see `consent-mesh policy --help`):
+  policy offers-and-hotels {
+    collect cookie by flights.com
+      when cookie.secure = true
+      for special_offers
+      until 2024-12-21
+    transfer to hotels.com
+      for hotel_ads
+      until 2024-04-19
+  }
+
+Exit codes: 0 yes or fine, 1 no (refused, not formatted, findings with --deny), 2 bad input or usage.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Walk through the paper's running example: a cookie banner, and what Alice may choose
+    Example,
+    /// Check, format, show and compare policies
+    #[command(subcommand, after_help = policy::language())]
+    Policy(policy::Command),
+    /// Show and check the words that policies are made of
+    #[command(subcommand)]
+    Vocabulary(vocabulary::Command),
+    /// Print a completion script for a shell
+    Completions(generate::Completions),
+    /// Print the manual page, or write those of all commands into a directory
+    Man(generate::Man),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut console = Console::new();
+    let answer = run(cli.command.unwrap_or(Command::Example), &mut console);
+    console.finish(answer)
+}
+
+fn run(command: Command, console: &mut Console) -> Result<Answer, Failure> {
+    match command {
+        Command::Example => example::run(console),
+        Command::Policy(command) => policy::run(command, console),
+        Command::Vocabulary(command) => vocabulary::run(command, console),
+        Command::Completions(arguments) => generate::completions(&arguments, console),
+        Command::Man(arguments) => generate::man(&arguments, console),
+    }
+}

@@ -6,9 +6,13 @@
 //! their values. Table 3 is strict in ⊥, so c₁ can only vouch for terms that occur in it.
 //!
 //! **Procedure.** Constants cut a variable's domain into finitely many regions in which no comparison changes,
-//! so "c₁ and not c₂" has a model iff some choice of regions satisfies it. The search fixes one variable after
-//! the other and gives up a branch once c₁ is false or c₂ is true whatever the rest may be. Conditions have at
-//! most [`MAX_COMPARISONS`] comparisons, so it always ends with an answer.
+//! so "c₁ and not c₂" has a model iff some choice of regions satisfies it. With its negations pushed inwards that
+//! formula is monotone in its literals, the comparisons and denied comparisons as they occur in it. So of a
+//! variable's regions only those count whose set of true literals is maximal, and a variable whose literals can
+//! all be true together is no choice at all. Two conditions have at most 2 · [`MAX_COMPARISONS`] literals, hence
+//! at most 3¹⁰ · 2 combinations of choices. They are searched one variable after the other, [`LANES`] at a time;
+//! a branch is given up once the formula is false even if all undecided literals are true. So it always ends
+//! with an answer, and soon.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -102,167 +106,196 @@ fn is_ground(term: &Term) -> bool {
     }
 }
 
-/// A set of comparisons, by their position in c₁ and then c₂.
-type Atoms = u32;
-const _: () = assert!(2 * MAX_COMPARISONS <= Atoms::BITS as usize);
+/// A set of literals, by their position in c₁ and then c₂.
+type Literals = u32;
+const _: () = assert!(2 * MAX_COMPARISONS <= Literals::BITS as usize);
 
 /// What an independent choice is about.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq)]
 enum Unknown<'f> {
     Term(&'f Term),
     Opaque(&'f Term, Comparison, &'f Term),
 }
 
+/// A comparison of an unknown with a constant, or the denial of one; an opaque one has no constant.
+struct Literal {
+    bit: Literals,
+    comparison: Comparison,
+    constant: Option<Value>,
+    is_denied: bool,
+}
+
+/// How many combinations of choices are looked at together, one in each bit of a word.
+const LANES: usize = u64::BITS as usize;
+
+/// "c₁ and not c₂", and what its literals are about.
 struct Search<'f> {
     from: &'f Formula,
     to: &'f Formula,
-    /// Comparisons between constants, and which of them hold.
-    fixed: (Atoms, Atoms),
-    /// For each unknown: its comparisons, and the sets of them that can hold together.
-    choices: Vec<(Atoms, Vec<Atoms>)>,
+    /// For each literal: the lanes in which it is true by its constants or by the first choices.
+    lanes: Vec<u64>,
+    /// For each other unknown: its literals, and the largest sets of them that can be true together.
+    choices: Vec<(Literals, Vec<Literals>)>,
 }
 
 impl<'f> Search<'f> {
     fn new(from: &'f Formula, to: &'f Formula) -> Self {
         let mut comparisons = Vec::new();
-        list_comparisons(from, &mut comparisons);
-        list_comparisons(to, &mut comparisons);
+        list_comparisons(from, false, &mut comparisons);
+        list_comparisons(to, true, &mut comparisons);
+        let count = comparisons.len();
 
-        let mut fixed = (0, 0);
-        let mut unknowns: Vec<(Unknown<'f>, Vec<Bound>)> = Vec::new();
-        for (at, (left, comparison, right)) in comparisons.into_iter().enumerate() {
-            let atom: Atoms = 1 << at;
-            let nothing = Values::new();
-            let (unknown, bound) = match (ground(left, &nothing), ground(right, &nothing)) {
+        let mut fixed = 0;
+        let mut unknowns: Vec<(Unknown<'f>, Vec<Literal>)> = Vec::new();
+        for (at, (left, comparison, right, is_denied)) in comparisons.into_iter().enumerate() {
+            let bit: Literals = 1 << at;
+            let (unknown, comparison, constant) = match (ground(left), ground(right)) {
                 (Some(left), Some(right)) => {
-                    fixed.0 |= atom;
-                    fixed.1 |= if comparison.holds(left.cmp(&right)) { atom } else { 0 };
+                    fixed |= if comparison.holds(left.cmp(&right)) != is_denied { bit } else { 0 };
                     continue;
                 }
-                (None, Some(value)) => (Unknown::Term(left), Bound { atom, comparison, value: Some(value) }),
-                (Some(value), None) => {
-                    (Unknown::Term(right), Bound { atom, comparison: comparison.mirrored(), value: Some(value) })
-                }
-                (None, None) => (Unknown::Opaque(left, comparison, right), Bound { atom, comparison, value: None }),
+                (None, Some(value)) => (Unknown::Term(left), comparison, Some(value)),
+                (Some(value), None) => (Unknown::Term(right), comparison.mirrored(), Some(value)),
+                (None, None) => (Unknown::Opaque(left, comparison, right), comparison, None),
             };
+            let literal = Literal { bit, comparison, constant, is_denied };
             match unknowns.iter_mut().find(|(known, _)| *known == unknown) {
-                Some((_, bounds)) => bounds.push(bound),
-                None => unknowns.push((unknown, Vec::from([bound]))),
+                Some((_, literals)) => literals.push(literal),
+                None => unknowns.push((unknown, Vec::from([literal]))),
             }
         }
-        let choices = unknowns
-            .into_iter()
-            .map(|(unknown, bounds)| {
-                let atoms = bounds.iter().fold(0, |atoms, bound| atoms | bound.atom);
-                (atoms, possible_sets(&unknown, &bounds))
-            })
-            .collect();
-        Self { from, to, fixed, choices }
+        let choice = |(unknown, literals): (Unknown<'f>, Vec<Literal>)| {
+            let all = literals.iter().fold(0, |all, literal| all | literal.bit);
+            (all, maximal(possible_sets(&unknown, &literals)))
+        };
+        let mut choices: Vec<_> = unknowns.into_iter().map(choice).collect();
+        choices.sort_by_key(|(_, sets)| sets.len());
+
+        let mut combinations = Vec::from([fixed]);
+        while let Some((_, sets)) = choices.first()
+            && combinations.len() * sets.len() <= LANES
+        {
+            combinations = sets.iter().flat_map(|set| combinations.iter().map(move |lane| lane | set)).collect();
+            choices.remove(0);
+        }
+        // Lanes to spare repeat the first ones.
+        let combinations = combinations.iter().cycle().take(LANES);
+        let lanes_of = |literal: usize| {
+            combinations.clone().fold(0, |lanes, combination| lanes << 1 | u64::from(combination >> literal & 1))
+        };
+        Self { from, to, lanes: (0..count).map(lanes_of).collect(), choices }
     }
 
-    /// Whether c₁ and not c₂ has a model.
+    /// Whether "c₁ and not c₂" has a model.
     fn finds_model(&self) -> bool {
-        let (known, holding) = self.fixed;
-        self.explore(&self.choices, known, holding)
+        let undecided = self.choices.iter().fold(0, |all, (literals, _)| all | literals);
+        self.explore(&self.choices, 0, undecided)
     }
 
-    fn explore(&self, choices: &[(Atoms, Vec<Atoms>)], known: Atoms, holding: Atoms) -> bool {
-        let mut position = 0;
-        let from = truth(self.from, known, holding, &mut position);
-        let to = truth(self.to, known, holding, &mut position);
-        match (from, to, choices.split_first()) {
-            (Some(false), _, _) | (_, Some(true), _) => false,
-            (Some(true), Some(false), _) => true,
-            (_, _, Some(((atoms, sets), rest))) => {
-                sets.iter().any(|set| self.explore(rest, known | atoms, holding | set))
+    fn explore(&self, choices: &[(Literals, Vec<Literals>)], chosen: Literals, undecided: Literals) -> bool {
+        let mut literals = self.lanes.iter().enumerate().map(|(at, lanes)| {
+            let is_in = |set: Literals| if set >> at & 1 == 1 { u64::MAX } else { 0 };
+            let surely = lanes | is_in(chosen);
+            Truth { surely, possibly: surely | is_in(undecided) }
+        });
+        let truth = truth(self.from, false, &mut literals).and(truth(self.to, true, &mut literals));
+        match choices.split_first() {
+            _ if truth.surely != 0 => true,
+            Some(((literals, sets), rest)) if truth.possibly != 0 => {
+                sets.iter().any(|set| self.explore(rest, chosen | set, undecided & !literals))
             }
-            (_, _, None) => false,
+            _ => false,
         }
     }
 }
 
-/// One comparison of an unknown with a constant; an opaque one has no constant.
-struct Bound {
-    atom: Atoms,
-    comparison: Comparison,
-    value: Option<Value>,
-}
-
-fn list_comparisons<'f>(formula: &'f Formula, list: &mut Vec<(&'f Term, Comparison, &'f Term)>) {
+fn list_comparisons<'f>(formula: &'f Formula, is_denied: bool, list: &mut Vec<(&'f Term, Comparison, &'f Term, bool)>) {
     match formula {
         Formula::True | Formula::False => {}
-        Formula::Not(inner) => list_comparisons(inner, list),
+        Formula::Not(inner) => list_comparisons(inner, !is_denied, list),
         Formula::And(left, right) | Formula::Or(left, right) => {
-            list_comparisons(left, list);
-            list_comparisons(right, list);
+            list_comparisons(left, is_denied, list);
+            list_comparisons(right, is_denied, list);
         }
-        Formula::Compare(left, comparison, right) => list.push((left, *comparison, right)),
+        Formula::Compare(left, comparison, right) => list.push((left, *comparison, right, is_denied)),
     }
 }
 
-fn ground(term: &Term, nothing: &Values) -> Option<Value> {
+fn ground(term: &Term) -> Option<Value> {
     // INVARIANT: functions are total on arguments of their kinds, so a ground term of a condition has a value.
-    if is_ground(term) { term.evaluate(nothing) } else { None }
+    if is_ground(term) { term.evaluate(&Values::new()) } else { None }
 }
 
-/// The sets of comparisons that hold together in some region of the unknown's domain.
-fn possible_sets(unknown: &Unknown<'_>, bounds: &[Bound]) -> Vec<Atoms> {
-    let all = bounds.iter().fold(0, |atoms, bound| atoms | bound.atom);
-    let Unknown::Term(term) = unknown else { return Vec::from([0, all]) };
-
-    let mut constants: Vec<&Value> = bounds.iter().filter_map(|bound| bound.value.as_ref()).collect();
+/// For each region of the unknown's domain, the literals that are true there.
+fn possible_sets(unknown: &Unknown<'_>, literals: &[Literal]) -> Vec<Literals> {
+    let true_where = |holds: &dyn Fn(&Literal) -> bool| {
+        literals.iter().filter(|literal| holds(literal) != literal.is_denied).fold(0, |set, literal| set | literal.bit)
+    };
+    let Unknown::Term(term) = unknown else {
+        return Vec::from([true_where(&|_| false), true_where(&|_| true)]);
+    };
+    let mut constants: Vec<&Value> = literals.iter().filter_map(|literal| literal.constant.as_ref()).collect();
     constants.sort();
     constants.dedup();
     // Positions 1, 3, 5, … are the constants in order; even ones lie between them, before and after.
     let position_of = |value: &Value| constants.iter().position(|known| *known == value).map_or(0, |at| 2 * at + 1);
-    let holding_at = |position: usize| {
-        bounds.iter().fold(0, |set, bound| {
-            let constant = bound.value.as_ref().map_or(0, position_of);
-            if bound.comparison.holds(position.cmp(&constant)) { set | bound.atom } else { set }
-        })
+    let true_at = |position: usize| {
+        true_where(&|literal| literal.comparison.holds(position.cmp(&literal.constant.as_ref().map_or(0, position_of))))
     };
-    let mut sets: Vec<Atoms> = match term.kind() {
-        Kind::Number | Kind::Time => (0..=2 * constants.len()).map(holding_at).collect(),
+    match term.kind() {
+        Kind::Number | Kind::Time => (0..=2 * constants.len()).map(true_at).collect(),
         // Unequal texts have no order: one position stands for every text that is not named.
-        Kind::String => (0..constants.len()).map(|at| 2 * at + 1).chain([0]).map(holding_at).collect(),
-        Kind::Boolean => [false, true]
-            .into_iter()
-            .map(|value| match constants.iter().position(|known| **known == Value::Boolean(value)) {
-                Some(at) => holding_at(2 * at + 1),
-                // Not named, hence different from the one that is.
-                None => holding_at(0),
-            })
-            .collect(),
-    };
-    sets.sort_unstable();
-    sets.dedup();
-    sets
+        Kind::String => (0..constants.len()).map(|at| 2 * at + 1).chain([0]).map(true_at).collect(),
+        // A truth that is not named has position 0: different from the one that is.
+        Kind::Boolean => [false, true].map(|truth| true_at(position_of(&Value::Boolean(truth)))).into(),
+    }
 }
 
-/// The truth of a formula when only the `known` comparisons are decided; comparisons are numbered in order.
-fn truth(formula: &Formula, known: Atoms, holding: Atoms, position: &mut u32) -> Option<bool> {
+/// The sets that are part of no other.
+fn maximal(mut sets: Vec<Literals>) -> Vec<Literals> {
+    sets.sort_unstable();
+    sets.dedup();
+    let is_maximal = |set: &Literals| !sets.iter().any(|other| other != set && set & !other == 0);
+    sets.iter().copied().filter(is_maximal).collect()
+}
+
+/// What is known of a formula while some literals are undecided: the lanes in which it is true …
+#[derive(Clone, Copy)]
+struct Truth {
+    /// … even if they are all false.
+    surely: u64,
+    /// … if they are all true.
+    possibly: u64,
+}
+
+impl Truth {
+    const fn and(self, other: Self) -> Self {
+        Self { surely: self.surely & other.surely, possibly: self.possibly & other.possibly }
+    }
+
+    const fn or(self, other: Self) -> Self {
+        Self { surely: self.surely | other.surely, possibly: self.possibly | other.possibly }
+    }
+}
+
+/// The truth of a formula or of its denial, given that of its literals in their order.
+fn truth(formula: &Formula, is_denied: bool, literals: &mut impl Iterator<Item = Truth>) -> Truth {
+    const NEVER: Truth = Truth { surely: 0, possibly: 0 };
+    const ALWAYS: Truth = Truth { surely: u64::MAX, possibly: u64::MAX };
     match formula {
-        Formula::True => Some(true),
-        Formula::False => Some(false),
-        Formula::Compare(..) => {
-            let atom = 1 << *position;
-            *position += 1;
-            (known & atom != 0).then_some(holding & atom != 0)
-        }
-        Formula::Not(inner) => truth(inner, known, holding, position).map(|value| !value),
-        Formula::And(left, right) => {
-            match (truth(left, known, holding, position), truth(right, known, holding, position)) {
-                (Some(false), _) | (_, Some(false)) => Some(false),
-                (Some(true), Some(true)) => Some(true),
-                _ => None,
+        Formula::True | Formula::False => {
+            if matches!(formula, Formula::True) != is_denied {
+                ALWAYS
+            } else {
+                NEVER
             }
         }
-        Formula::Or(left, right) => {
-            match (truth(left, known, holding, position), truth(right, known, holding, position)) {
-                (Some(true), _) | (_, Some(true)) => Some(true),
-                (Some(false), Some(false)) => Some(false),
-                _ => None,
-            }
+        // INVARIANT: there is a literal for each comparison.
+        Formula::Compare(..) => literals.next().unwrap_or(NEVER),
+        Formula::Not(inner) => truth(inner, !is_denied, literals),
+        Formula::And(left, right) | Formula::Or(left, right) => {
+            let (left, right) = (truth(left, is_denied, literals), truth(right, is_denied, literals));
+            if matches!(formula, Formula::And(..)) != is_denied { left.and(right) } else { left.or(right) }
         }
     }
 }

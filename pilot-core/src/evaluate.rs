@@ -27,9 +27,8 @@ impl Formula {
             Self::And(left, right) => Some(left.evaluate(values)? & right.evaluate(values)?),
             Self::Or(left, right) => Some(left.evaluate(values)? | right.evaluate(values)?),
             Self::Compare(left, comparison, right) => {
-                let (left, right) = (left.evaluate(values)?, right.evaluate(values)?);
-                // A device may hold a value of another kind than the vocabulary says: as good as none.
-                (left.kind() == right.kind()).then(|| comparison.holds(left.cmp(&right)))
+                // INVARIANT: a condition is well typed, so both sides are of one kind.
+                Some(comparison.holds(left.evaluate(values)?.cmp(&right.evaluate(values)?)))
             }
         }
     }
@@ -39,7 +38,8 @@ impl Term {
     /// The term's value; `None` is ⊥.
     pub fn evaluate(&self, values: &Values) -> Option<Value> {
         match self {
-            Self::Variable(variable, _) => values.get(variable).cloned(),
+            // A device may hold a value of another kind than the vocabulary says: as good as none.
+            Self::Variable(variable, kind) => values.get(variable).filter(|value| value.kind() == *kind).cloned(),
             Self::Constant(value) => Some(value.clone()),
             Self::Call(function, arguments) => {
                 let arguments: Option<Vec<Value>> = arguments.iter().map(|term| term.evaluate(values)).collect();

@@ -179,7 +179,8 @@ fn write_term(out: &mut String, term: &Term, vocabulary: &Vocabulary) -> fmt::Re
     Ok(())
 }
 
-fn write_string(out: &mut String, text: &str) -> fmt::Result {
+/// A text constant as it is written, in quotes.
+pub(crate) fn write_string(out: &mut String, text: &str) -> fmt::Result {
     out.push('"');
     for character in text.chars() {
         match character {

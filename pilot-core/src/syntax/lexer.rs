@@ -1,6 +1,6 @@
 //! From text to words, signs and strings, each with its place.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -92,8 +92,8 @@ impl<'s> Lexer<'s> {
             let text = rest.split('\n').next().unwrap_or_default();
             self.at += text.len();
             // Comments are copied into formatted files, invisible characters are not.
-            let text = text.trim_end().chars().filter(|c| !is_invisible(*c)).collect();
-            comments.push(Comment { text, on_line_of_previous });
+            let visible: String = text.chars().filter(|c| *c == '\t' || !is_invisible(*c)).collect();
+            comments.push(Comment { text: visible.trim_end().to_string(), on_line_of_previous });
         }
     }
 

@@ -111,9 +111,6 @@ pub fn parse_file(source: &str, vocabulary: &Vocabulary) -> Result<SourceFile, S
         while parser.peeked.kind != TokenKind::End {
             policies.push(parser.policy(&mut names)?);
         }
-        if let Some(last) = policies.last_mut() {
-            parser.take_comments(&mut last.comments.end, None);
-        }
         let end_comments = core::mem::take(&mut parser.peeked.comments).into_iter().map(|c| c.text).collect();
         Ok(SourceFile { policies, end_comments })
     };
@@ -172,6 +169,7 @@ impl<'s> Parser<'s> {
             self.rules(&mut comments, span)?
         };
         self.sign("}")?;
+        self.take_comments_on_line(&mut comments.end);
         Ok(SourcePolicy { name: name.to_string(), choice, comments })
     }
 
@@ -403,6 +401,14 @@ impl<'s> Parser<'s> {
             }
         }
         own.before.extend(kept);
+    }
+
+    /// Takes only the comments on the line of the token before; the others belong to what follows.
+    fn take_comments_on_line(&mut self, own: &mut Attached) {
+        let comments = core::mem::take(&mut self.peeked.comments);
+        let (on_line, later): (Vec<_>, Vec<_>) = comments.into_iter().partition(|comment| comment.on_line_of_previous);
+        own.after.extend(on_line.into_iter().map(|comment| comment.text));
+        self.peeked.comments = later;
     }
 
     fn name<I: Id>(&mut self, what: &'static str, order: &Order<I>) -> Result<I, Problem> {

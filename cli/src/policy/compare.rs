@@ -1,0 +1,161 @@
+//! `policy compare`: p ⊑ q, and if not, why.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pilot_core::english::refusal;
+use pilot_core::explain::{Explanation, explain};
+use pilot_core::policy::Choice;
+use pilot_core::subsumption::Judge;
+use pilot_core::syntax::SourcePolicy;
+use serde::Serialize;
+
+use super::batch;
+use crate::console::{Answer, Console, Failure};
+use crate::input::VocabularyOption;
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "\
+consent-mesh policy compare [OPTIONS] <CONTROLLER> <SUBJECT>
+       consent-mesh policy compare [OPTIONS] --batch <FILE>",
+    after_help = "\
+One line for each of the controller's policies: under which of the subject's policies it is accepted, or why it is \
+refused and what the controller would have to change. Conditions of collection play no part here: they are evaluated \
+when data is about to be sent.
+
+Examples:
+  consent-mesh policy compare examples/flights/banner.pilot examples/flights/alice.pilot
+  consent-mesh policy compare --json examples/mall/offers.pilot examples/mall/visitor.pilot
+  consent-mesh policy compare --batch pairs.jsonl --vocabulary vocabulary.toml
+
+With --batch, each line is {\"p\":POLICY,\"q\":POLICY}, both in the form of `policy show --as json`. \
+Each is answered with one line:
+  {\"subsumes\":true}     p is at least as restrictive as q
+  {\"subsumes\":false}    it is not
+  {\"error\":\"…\"}         the line is malformed
+
+Exit codes: 0 every policy of the controller is accepted, 1 some are refused, 2 errors.
+With --batch: 0 every line was understood, 2 some were not."
+)]
+pub(crate) struct Compare {
+    /// The controller's policies: text (*.pilot), JSON (*.json), CBOR (*.cbor), or `-` for text on standard input
+    #[arg(required_unless_present = "batch")]
+    controller: Option<PathBuf>,
+    /// The subject's policies, likewise
+    #[arg(required_unless_present = "batch")]
+    subject: Option<PathBuf>,
+    #[command(flatten)]
+    vocabulary: VocabularyOption,
+    /// Answer as a JSON array, one object per controller policy: policy, accepted, under, nearest,
+    /// failures, changes
+    #[arg(long, conflicts_with = "batch")]
+    json: bool,
+    /// Compare the pairs of policies in this file of JSON lines, or `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["controller", "subject"])]
+    batch: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Compare, console: &mut Console) -> Result<Answer, Failure> {
+    match (&arguments.batch, &arguments.controller, &arguments.subject) {
+        (Some(batch), _, _) => batch::run(batch, &arguments.vocabulary.load(batch)?, console),
+        (None, Some(controller), Some(subject)) => compare(controller, subject, arguments, console),
+        // INVARIANT: the command line requires both.
+        _ => Ok(Answer::BadInput),
+    }
+}
+
+fn compare(controller: &Path, subject: &Path, arguments: &Compare, console: &mut Console) -> Result<Answer, Failure> {
+    if controller == Path::new("-") && subject == controller {
+        return Err(Failure::StandardInputTwice);
+    }
+    let words = arguments.vocabulary.load(controller)?;
+    let (offers, accepted) = (words.some_policies(controller)?, words.some_policies(subject)?);
+    let judge = Judge::new(&words.vocabulary);
+    let decisions: Vec<(&SourcePolicy, Decision<'_>)> =
+        offers.iter().filter_map(|offer| Some((offer, decide(&offer.choice, &accepted, &judge)?))).collect();
+    if arguments.json {
+        let decisions: Vec<DecisionOut<'_>> =
+            decisions.iter().map(|(offer, decision)| DecisionOut::new(offer, decision, &judge)).collect();
+        serde_json::to_writer(&mut *console, &decisions).map_err(std::io::Error::from)?;
+        writeln!(console)?;
+    } else {
+        for (offer, decision) in &decisions {
+            writeln!(console, "{}: {}", offer.name, decision.sentence(&offer.choice, &judge))?;
+        }
+    }
+    let all_accepted = decisions.iter().all(|(_, decision)| matches!(decision, Decision::Accepted { .. }));
+    Ok(if all_accepted { Answer::Yes } else { Answer::No })
+}
+
+/// What becomes of one offer.
+#[derive(Debug)]
+pub(super) enum Decision<'s> {
+    /// It is ⊑ this policy.
+    Accepted { under: &'s str },
+    /// It is ⊑ none; this one would accept it with the fewest changes.
+    Refused { nearest: &'s str, why: Explanation },
+}
+
+/// Whether some policy accepts the offer; nothing if there is none to ask.
+pub(super) fn decide<'s>(
+    offer: &Choice,
+    accepted: impl IntoIterator<Item = &'s SourcePolicy>,
+    judge: &Judge<'_>,
+) -> Option<Decision<'s>> {
+    let mut nearest: Option<(&str, Explanation)> = None;
+    for SourcePolicy { name, choice, .. } in accepted {
+        let Some(why) = explain(offer, choice, judge) else { return Some(Decision::Accepted { under: name }) };
+        if nearest.as_ref().is_none_or(|(_, other)| why.changes.len() < other.changes.len()) {
+            nearest = Some((name, why));
+        }
+    }
+    nearest.map(|(nearest, why)| Decision::Refused { nearest, why })
+}
+
+impl Decision<'_> {
+    pub(super) fn sentence(&self, offer: &Choice, judge: &Judge<'_>) -> String {
+        match self {
+            Self::Accepted { under } => format!("accepted under `{under}`"),
+            Self::Refused { nearest, why } => {
+                format!("refused: {}", refusal::explanation(why, offer, nearest, judge.vocabulary))
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DecisionOut<'s> {
+    policy: &'s str,
+    accepted: bool,
+    under: Option<&'s str>,
+    /// Of a refused one: the policy that the failures and changes are about.
+    nearest: Option<&'s str>,
+    failures: Vec<String>,
+    changes: Vec<String>,
+}
+
+impl<'s> DecisionOut<'s> {
+    fn new(offer: &'s SourcePolicy, decision: &Decision<'s>, judge: &Judge<'_>) -> Self {
+        let policy = offer.name.as_str();
+        match decision {
+            Decision::Accepted { under } => Self {
+                policy,
+                accepted: true,
+                under: Some(under),
+                nearest: None,
+                failures: Vec::new(),
+                changes: Vec::new(),
+            },
+            Decision::Refused { nearest, why } => Self {
+                policy,
+                accepted: false,
+                under: None,
+                nearest: Some(nearest),
+                failures: refusal::failures(why, &offer.choice, judge.vocabulary),
+                changes: refusal::changes(why, &offer.choice, judge.vocabulary),
+            },
+        }
+    }
+}
