@@ -30,7 +30,7 @@ use minicbor::{Decoder, Encoder};
 use sha2::{Digest as _, Sha256};
 
 use crate::condition::{Comparison, Condition, ConditionProblem, Formula, MAX_DEPTH, MAX_NODES, Term};
-use crate::diagnostic::{Hint, Quoted};
+use crate::diagnostic::{Hint, Quoted, foreign_message};
 use crate::function::Function;
 use crate::policy::{
     Choice, CommunicationRule, MAX_POLICY_BYTES, MAX_PURPOSES, MAX_TRANSFERS, Policy, PolicyProblem, UsageRule,
@@ -220,7 +220,7 @@ struct Reader<'b, 'v> {
 
 impl From<minicbor::decode::Error> for CodecProblem {
     fn from(error: minicbor::decode::Error) -> Self {
-        Self::Malformed(error.to_string())
+        Self::Malformed(foreign_message(&error.to_string()))
     }
 }
 

@@ -33,7 +33,8 @@ impl<E> Located<E> {
         let text = text.split(['\n', '\r']).next().unwrap_or_default();
 
         // A window of the line around the caret, so that a line of a megabyte stays readable.
-        let first = (column - 1).saturating_sub(EXCERPT_CHARS / 2);
+        let fits = text.chars().nth(EXCERPT_CHARS).is_none();
+        let first = if fits { 0 } else { (column - 1).saturating_sub(EXCERPT_CHARS / 2) };
         let mut excerpt = String::new();
         let mut caret_at = 0;
         for (at, character) in text.chars().enumerate().skip(first).take(EXCERPT_CHARS) {
@@ -103,16 +104,24 @@ impl Quoted {
 
     /// Takes what an error may repeat of `text`.
     pub fn new(text: &str) -> Self {
-        let mut kept: String = text
-            .chars()
-            .take(Self::CHARS)
-            .map(|character| if character.is_control() { '\u{fffd}' } else { character })
-            .collect();
-        if text.chars().nth(Self::CHARS).is_some() {
-            kept.push('…');
-        }
-        Self(kept)
+        Self(shortened(text, Self::CHARS))
     }
+}
+
+/// A sentence of another library, which may repeat its input, as an error passes it on.
+pub(crate) fn foreign_message(text: &str) -> String {
+    const CHARS: usize = 400;
+    shortened(text, CHARS)
+}
+
+/// The first characters of a text, without those that steer a terminal.
+fn shortened(text: &str, chars: usize) -> String {
+    let visible = |character: char| if character.is_control() { '\u{fffd}' } else { character };
+    let mut kept: String = text.chars().take(chars).map(visible).collect();
+    if text.chars().nth(chars).is_some() {
+        kept.push('…');
+    }
+    kept
 }
 
 impl fmt::Display for Quoted {

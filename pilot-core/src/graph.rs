@@ -4,7 +4,7 @@
 //! * this file: what a graph is;
 //! * [`message`]: what travels between devices, and actions with their parameters;
 //! * [`device`]: the variables that guards read and effects change;
-//! * `guards`, `effects`: one function per word of the tables;
+//! * `guards`, `effects`: what each word of the tables means;
 //! * [`interpreter`]: `step` and `offers`, the only code that moves a location.
 
 pub mod device;
@@ -13,9 +13,11 @@ mod guards;
 pub mod interpreter;
 pub mod message;
 
-pub use self::device::{Contacts, Device, Instance, Memory};
-pub use self::interpreter::{Step, offers, step};
+pub use self::device::{Device, Instance, Memory};
+pub use self::interpreter::{Step, enabled, offers, step, take};
 pub use self::message::{Action, Body, Message, MessageKind};
+
+use core::fmt;
 
 /// A program graph: (Loc, Act, Effect, →, Loc₀, g₀). g₀ is always true.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +54,7 @@ pub struct Edge<'g> {
     pub from: Option<Location>,
     /// The action that takes it.
     pub label: Label,
-    /// The figure's guards, corrected as SEMANTICS decisions say; all must hold.
+    /// The figure's guards, where necessary corrected by a decision (ARCHITECTURE.md, Deviations); all must hold.
     pub guards: &'g [Guard],
     /// Guards beyond the figure, each with its reason; all must hold.
     pub also: &'g [(&'static str, Guard)],
@@ -90,6 +92,12 @@ pub enum Label {
 /// The conditions of edges. *Self* is the device, *the message* the action's parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
+    /// i is the item of the instance (Def. 4: the parameters of a↑ are its variables).
+    OwnItem,
+    /// The receiver and p are those of the current exchange (likewise).
+    InExchange,
+    /// The other side is the repository that self trusts (likewise).
+    MyRepository,
     /// The message's policy is a current own policy of self.
     CurrentPolicy,
     /// (receiver, p) ∈ π_self.
@@ -102,7 +110,7 @@ pub enum Guard {
     ItemOwned,
     /// ν(self, i) ≠ ⊥.
     ItemHeld,
-    /// The subject has not withdrawn from the receiver.
+    /// The subject has not withdrawn from the receiver, nor from anybody to whom p allows a transfer.
     NotRefused,
     /// The subject has not withdrawn releases of the item in this epoch: a new one would count as withdrawn, too.
     PastWithdrawal,
@@ -110,6 +118,10 @@ pub enum Guard {
     WithinTransferRule,
     /// The receiver that the message names is self.
     AddressedToMe,
+    /// owner(i) is the sender.
+    FromOwner,
+    /// Self has asked the sender for data under p.
+    AskedFor,
     /// Self has published p and not withdrawn it (S4).
     PublishedByMe,
     /// p ⊑ some current own policy of self.
@@ -126,6 +138,8 @@ pub enum Guard {
     NotWithdrawn,
     /// The message's epoch is near the present one.
     Fresh,
+    /// The message's epoch is not beyond the present one by more than clocks may differ.
+    NotFromFuture,
     /// Self does not have the item from this sender under this policy yet.
     NotYetHeld,
     /// Self holds the item under a policy whose deadline is reached.
@@ -147,10 +161,8 @@ pub enum Effect {
     AdoptItem,
     /// Offers kept from before go into π.
     RestoreOffers,
-    /// The user's policies replace the own policies of a subject.
+    /// The user's policies replace the own policies of the device, which keeps what it has published (S17).
     ReplaceOwn,
-    /// The user's policies become the current ones of a controller, which keeps what it has published (S17).
-    SucceedOwn,
     /// The sender's policy goes into π, by R1 or R2.
     StoreOffer,
     /// The exchange is with the sender, about its policy.
@@ -161,6 +173,8 @@ pub enum Effect {
     ReplaceOffers,
     /// The policy counts as published.
     Publish,
+    /// Self remembers that it has asked the receiver for data under p.
+    RememberAsking,
     /// The policy is withdrawn: no longer published, current or own.
     Unpublish,
     /// Π gets the sender's policy, in place of an earlier version (S19).
@@ -178,9 +192,7 @@ pub enum Effect {
     /// ρ and ν get the item.
     Keep,
     /// ρ and ν lose the item.
-    EraseItem,
-    /// ρ and ν lose the item because its owner withdrew.
-    EraseWithdrawn,
+    Erase,
     /// Self remembers which releases of the item are withdrawn.
     LeaveTombstone,
     /// Self owes everybody to whom it passed the item the same notice.
@@ -227,4 +239,32 @@ pub const fn beyond<'g>(reason: &'static str, edge: Edge<'g>) -> Edge<'g> {
 /// An edge that can be taken everywhere after the initial location and leads nowhere else, with the reason.
 pub const fn anywhere<'g>(reason: &'static str, label: Label, guards: &'g [Guard], effects: &'g [Effect]) -> Edge<'g> {
     Edge { from: None, label, guards, also: &[], effects, to: None, beyond: Some(reason) }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::S0 => "s₀",
+            Self::S1 => "s₁",
+            Self::S2 => "s₂",
+            Self::S3 => "s₃",
+            Self::S4 => "s₄",
+        })
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Init => out.write_str("init"),
+            Self::Restore => out.write_str("restore"),
+            Self::ChangeOwn => out.write_str("change"),
+            Self::Admit => out.write_str("admit"),
+            Self::Tau => out.write_str("τ"),
+            Self::Expire => out.write_str("expire"),
+            Self::Forget => out.write_str("forget"),
+            Self::Send(kind) => write!(out, "{}↑", kind.name()),
+            Self::Receive(kind) => write!(out, "{}↓", kind.name()),
+        }
+    }
 }

@@ -12,8 +12,8 @@ pub mod requirements;
 pub mod rules;
 pub mod state;
 
-pub use self::context::{Context, Policies, PolicyId};
-pub use self::event::{Claim, Event};
+pub use self::context::{Contacts, Context, Policies, PolicyId};
+pub use self::event::{Claim, Delivery, Event, Handover};
 pub use self::requirements::Requirement;
 pub use self::rules::Premise;
-pub use self::state::{DeviceState, Epoch, Receipt, Release, State};
+pub use self::state::{DeviceState, Epoch, Ghosts, Provenance, Receipt, State};

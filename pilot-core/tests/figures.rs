@@ -4,7 +4,7 @@
 use pilot_core::graph::Guard::{self, OfferKnown, Unless, WithinCurrent, WithinOwn, WithinTransferRule};
 use pilot_core::graph::Label::{self, Init, Receive, Send, Tau};
 use pilot_core::graph::Location::{self, S0, S1, S2, S3, S4};
-use pilot_core::graph::{Graph, MessageKind as M};
+use pilot_core::graph::{Edge, Graph, MessageKind as M};
 use pilot_core::graphs;
 
 /// An edge as the paper prints it; the guard in the paper's notation.
@@ -83,26 +83,26 @@ fn every_printed_edge_is_in_the_table_and_every_other_is_marked() {
     }
 }
 
-/// Everything beyond the figures, with its reason: edges, then guards on the figures' own edges.
+/// Everything beyond the figures, with its reason: edges with their guards, then guards on the figures' own edges.
 fn additions(graph: &Graph<'_>) -> Vec<String> {
     let place = |location: Option<Location>| location.map_or("anywhere".into(), |location| format!("{location:?}"));
     let edges = graph.edges.iter().filter_map(|edge| {
-        edge.beyond.map(|reason| format!("{reason}: {} {} {}", place(edge.from), name(edge.label), place(edge.to)))
+        let guards: Vec<_> = edge.all_guards().map(|guard| format!("{guard:?}")).collect();
+        let guards = if guards.is_empty() { String::new() } else { format!(" / {}", guards.join(" ")) };
+        edge.beyond.map(|reason| format!("{reason}: {} {} {}{guards}", place(edge.from), edge.label, place(edge.to)))
     });
     let guards = graph.edges.iter().filter(|edge| edge.beyond.is_none()).flat_map(|edge| {
         edge.also
             .iter()
-            .map(|(reason, guard)| format!("{reason}: {} {} / {guard:?}", place(edge.from), name(edge.label)))
+            .map(move |(reason, guard)| format!("{reason}: {} {} / {guard:?}", place(edge.from), edge.label))
     });
     edges.chain(guards).collect()
 }
 
-fn name(label: Label) -> String {
-    match label {
-        Send(kind) => format!("{}↑", kind.name()),
-        Receive(kind) => format!("{}↓", kind.name()),
-        other => format!("{other:?}"),
-    }
+/// The effects of each edge, in order; the figures print none, the text says them in words.
+fn effects(graph: &Graph<'_>) -> Vec<String> {
+    let words = |edge: &Edge<'_>| edge.effects.iter().map(|e| format!(" {e:?}")).collect::<String>();
+    graph.edges.iter().map(|edge| format!("{}:{}", edge.label, words(edge))).collect()
 }
 
 /// Reference: Fig. 3a.
@@ -111,16 +111,31 @@ fn additions_to_figure_3a() {
     assert_eq!(
         additions(&graphs::DIRECT_SUBJECT),
         [
-            "S11: anywhere ChangeOwn anywhere",
-            "Withdraw: anywhere withdraw↑ anywhere",
-            "Withdraw: anywhere Admit anywhere",
-            "Withdraw: anywhere Forget anywhere",
+            "S11: anywhere change anywhere",
+            "Withdraw: anywhere withdraw↑ anywhere / OwnItem ItemOwned",
+            "Withdraw: anywhere admit anywhere",
+            "Withdraw: anywhere forget anywhere / Outdated",
+            "Def. 4: S2 send↑ / OwnItem",
+            "Def. 4: S2 send↑ / InExchange",
             "S13: S2 send↑ / OfferKnown",
             "Def. 9: S2 send↑ / OfferActive",
             "S16: S2 send↑ / ItemOwned",
             "Table 2: S2 send↑ / ItemHeld",
             "Withdraw: S2 send↑ / NotRefused",
             "Withdraw: S2 send↑ / PastWithdrawal",
+        ]
+    );
+    assert_eq!(
+        effects(&graphs::DIRECT_SUBJECT),
+        [
+            "init: AdoptOwn AdoptItem",
+            "request↓: StoreOffer BeginExchange",
+            "τ: EndExchange",
+            "send↑: CarryItem RememberRecipient EndExchange",
+            "change: ReplaceOwn",
+            "withdraw↑: CarryWithdrawal LeaveTombstone Refuse",
+            "admit: Admit",
+            "forget: ForgetOutdated",
         ]
     );
 }
@@ -131,23 +146,45 @@ fn additions_to_figure_3b() {
     assert_eq!(
         additions(&graphs::DIRECT_CONTROLLER),
         [
-            "S5: S2 send↓ S2",
-            "S8: S2 Tau S1",
-            "S8: S3 Tau S1",
-            "S11: anywhere ChangeOwn anywhere",
-            "Erase: anywhere Expire anywhere",
+            "S5: S2 send↓ S2 / Unless(Receive(Send))",
+            "S8: S2 τ S1",
+            "S8: S3 τ S1",
+            "S11: anywhere change anywhere",
+            "Erase: anywhere expire anywhere / DeadlineReached",
             "Withdraw: anywhere withdraw↓ anywhere",
-            "Withdraw: anywhere withdraw↑ anywhere",
-            "Withdraw: anywhere Forget anywhere",
+            "Withdraw: anywhere withdraw↑ anywhere / NoticeDue",
+            "Withdraw: anywhere forget anywhere / Outdated",
             "Table 2: S1 request↑ / CurrentPolicy",
+            "Def. 4: S2 send↓ / AskedFor",
             "S4: S2 send↓ / PublishedByMe",
             "S5: S2 send↓ / AboutItem",
             "S5: S2 send↓ / NamesMe",
             "S5: S2 send↓ / InTime",
             "Withdraw: S2 send↓ / NotWithdrawn",
+            "Withdraw: S2 send↓ / NotFromFuture",
+            "Def. 4: S4 send↑ / InExchange",
             "S13: S4 send↑ / OfferKnown",
             "Def. 9: S4 send↑ / OfferActive",
             "Table 2: S4 send↑ / ItemHeld",
+        ]
+    );
+    assert_eq!(
+        effects(&graphs::DIRECT_CONTROLLER),
+        [
+            "init: AdoptOwn",
+            "request↑: Publish RememberAsking",
+            "send↓: Keep",
+            "request↓: StoreOffer BeginExchange",
+            "τ: EndExchange",
+            "send↑: CarryItem RememberRecipient EndExchange",
+            "send↓:",
+            "τ:",
+            "τ:",
+            "change: ReplaceOwn",
+            "expire: Erase",
+            "withdraw↓: Erase OweNotices LeaveTombstone",
+            "withdraw↑: SettleNotice",
+            "forget: ForgetOutdated",
         ]
     );
 }
@@ -158,17 +195,36 @@ fn additions_to_figure_4a() {
     assert_eq!(
         additions(&graphs::INDIRECT_SUBJECT),
         [
-            "S8: S0 Restore S1",
-            "S8: S2 Tau S3",
-            "S11: anywhere ChangeOwn anywhere",
-            "Withdraw: anywhere withdraw↑ anywhere",
-            "Withdraw: anywhere Admit anywhere",
-            "Withdraw: anywhere Forget anywhere",
+            "S8: S0 restore S1",
+            "S8: S2 τ S3",
+            "S11: anywhere change anywhere",
+            "Withdraw: anywhere withdraw↑ anywhere / OwnItem ItemOwned",
+            "Withdraw: anywhere admit anywhere",
+            "Withdraw: anywhere forget anywhere / Outdated",
+            "Def. 4: S1 requestPolicies↑ / MyRepository",
+            "Def. 4: S2 downloadPolicies↓ / MyRepository",
+            "Def. 4: S3 broadcast↑ / OwnItem",
             "Def. 9: S3 broadcast↑ / OfferActive",
             "S16: S3 broadcast↑ / ItemOwned",
             "Table 2: S3 broadcast↑ / ItemHeld",
             "Withdraw: S3 broadcast↑ / NotRefused",
             "Withdraw: S3 broadcast↑ / PastWithdrawal",
+        ]
+    );
+    assert_eq!(
+        effects(&graphs::INDIRECT_SUBJECT),
+        [
+            "init: AdoptOwn AdoptItem",
+            "requestPolicies↑:",
+            "downloadPolicies↓: ReplaceOffers",
+            "τ:",
+            "broadcast↑: CarryItem RememberRecipient",
+            "restore: AdoptOwn AdoptItem RestoreOffers",
+            "τ:",
+            "change: ReplaceOwn",
+            "withdraw↑: CarryWithdrawal LeaveTombstone Refuse",
+            "admit: Admit",
+            "forget: ForgetOutdated",
         ]
     );
 }
@@ -178,32 +234,49 @@ fn additions_to_figure_4a() {
 fn additions_to_figure_4b() {
     assert_eq!(
         additions(&graphs::REPOSITORY),
-        ["S19: S0 uploadPolicy↓ S0", "S19: S0 withdrawPolicy↓ S0", "S19: S0 uploadPolicy↓ / NamesSender",]
+        [
+            "S19: S0 uploadPolicy↓ S0 / Unless(Receive(UploadPolicy))",
+            "S19: S0 withdrawPolicy↓ S0",
+            "S19: S0 uploadPolicy↓ / NamesSender",
+            "Def. 4: S1 downloadPolicies↑ / InExchange",
+        ]
+    );
+    assert_eq!(
+        effects(&graphs::REPOSITORY),
+        [
+            "uploadPolicy↓: List",
+            "requestPolicies↓: BeginExchange",
+            "downloadPolicies↑: CarryCatalogue EndExchange",
+            "uploadPolicy↓:",
+            "withdrawPolicy↓: Unlist",
+        ]
     );
 }
 
-/// Reference: Fig. 4c; "it simply requires adding s₄ and the connecting edges".
+/// Reference: Fig. 4c.
 #[test]
 fn additions_to_figure_4c() {
     assert_eq!(
         additions(&graphs::INDIRECT_CONTROLLER),
         [
-            "S8: S2 uploadPolicy↑ S2",
-            "S8: S3 Tau S2",
+            "S8: S2 uploadPolicy↑ S2 / MyRepository CurrentPolicy",
+            "S8: S3 τ S2",
             "S8: S3 request↓ S4",
-            "S8: S4 Tau S3",
-            "S8: S4 send↑ S3",
-            "S8: S2 request↑ S2",
-            "S8: S2 send↓ S3",
-            "S5: S2 send↓ S2",
-            "S11: anywhere ChangeOwn anywhere",
-            "S19: anywhere withdrawPolicy↑ anywhere",
-            "Erase: anywhere Expire anywhere",
+            "S8: S4 τ S3 / Unless(Send(Send))",
+            "S8: S4 send↑ S3 / WithinTransferRule InExchange OfferKnown OfferActive ItemHeld",
+            "S8: S2 request↑ S2 / CurrentPolicy",
+            "S8: S2 send↓ S3 / AskedFor PublishedByMe AboutItem NamesMe InTime NotWithdrawn NotFromFuture",
+            "S5: S2 send↓ S2 / Unless(Receive(Send))",
+            "S11: anywhere change anywhere",
+            "S19: anywhere withdrawPolicy↑ anywhere / MyRepository PublishedByMe",
+            "Erase: anywhere expire anywhere / DeadlineReached",
             "Withdraw: anywhere withdraw↓ anywhere",
-            "Withdraw: anywhere withdraw↑ anywhere",
-            "Withdraw: anywhere Forget anywhere",
+            "Withdraw: anywhere withdraw↑ anywhere / NoticeDue",
+            "Withdraw: anywhere forget anywhere / Outdated",
+            "Def. 4: S1 uploadPolicy↑ / MyRepository",
             "S17: S1 uploadPolicy↑ / CurrentPolicy",
             "S3: S2 broadcast↓ / AddressedToMe",
+            "S16: S2 broadcast↓ / FromOwner",
             "S4: S2 broadcast↓ / PublishedByMe",
             "S5: S2 broadcast↓ / AboutItem",
             "S5: S2 broadcast↓ / NamesMe",
@@ -211,6 +284,29 @@ fn additions_to_figure_4c() {
             "Withdraw: S2 broadcast↓ / NotWithdrawn",
             "Withdraw: S2 broadcast↓ / Fresh",
             "Elided: S2 broadcast↓ / NotYetHeld",
+        ]
+    );
+    assert_eq!(
+        effects(&graphs::INDIRECT_CONTROLLER),
+        [
+            "init: AdoptOwn",
+            "uploadPolicy↑: Publish",
+            "broadcast↓:",
+            "broadcast↓: Keep",
+            "uploadPolicy↑: Publish",
+            "τ:",
+            "request↓: StoreOffer BeginExchange",
+            "τ: EndExchange",
+            "send↑: CarryItem RememberRecipient EndExchange",
+            "request↑: Publish RememberAsking",
+            "send↓: Keep",
+            "send↓:",
+            "change: ReplaceOwn",
+            "withdrawPolicy↑: Unpublish",
+            "expire: Erase",
+            "withdraw↓: Erase OweNotices LeaveTombstone",
+            "withdraw↑: SettleNotice",
+            "forget: ForgetOutdated",
         ]
     );
 }

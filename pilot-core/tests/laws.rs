@@ -1,5 +1,7 @@
 //! The laws of the orders, of ⊑ and of activity, on random policies over random vocabularies, against the slow twin.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use pilot_core::active::{self, Inactive};

@@ -3,7 +3,7 @@
 
 mod fixture;
 
-use fixture::{NEW_YEAR, Node, World, happen, text, time};
+use fixture::{NEW_YEAR, Node, World, text, time};
 use pilot_core::active::{Communication, Inactive, active_policy, active_transfer};
 use pilot_core::english;
 use pilot_core::evaluate::Values;
@@ -11,8 +11,8 @@ use pilot_core::graph::message::Release as ItemRelease;
 use pilot_core::graph::{Action, Body, Location, Message};
 use pilot_core::graphs;
 use pilot_core::policy::Choice;
-use pilot_core::semantics::event::Delivery;
-use pilot_core::semantics::{Event, Premise, Receipt, Requirement, State};
+use pilot_core::semantics::rules::happen;
+use pilot_core::semantics::{Delivery, Event, Ghosts, Handover, Premise, Receipt, Requirement, State};
 use pilot_core::syntax::parse_condition;
 use pilot_core::value::{Number, Value};
 use pilot_core::vocabulary::{Variable, Vocabulary};
@@ -192,7 +192,7 @@ fn alice_reads_her_policy_in_english() {
 /// Alice's browser and flights.com before anything has happened: she has her cookie, and knows that it is secure.
 fn before_the_visit(world: &World) -> State {
     let mut state = State::default();
-    let alice = state.devices.entry(world.device("alice-browser")).or_default();
+    let (alice, _) = state.devices.entry(world.device("alice-browser")).or_default();
     alice.values.insert(Variable::Item(world.item("cookie-alice")), text("c"));
     alice.values.insert(world.attribute("cookie.secure"), Value::Boolean(true));
     state
@@ -209,7 +209,8 @@ fn request(world: &World, sender: &str, receiver: &str, policy: &str, replaced: 
 
 fn delivery(world: &World, sender: &str, receiver: &str, policy: &str) -> Delivery {
     let (sender, receiver) = (world.device(sender), world.device(receiver));
-    Delivery { sender, receiver, item: world.item("cookie-alice"), policy: world.id(policy), value: Some(text("c")) }
+    let handover = Handover { sender, receiver, item: world.item("cookie-alice"), policy: world.id(policy) };
+    Delivery { handover, value: Some(text("c")) }
 }
 
 /// Runs events that must all be possible.
@@ -251,11 +252,11 @@ fn the_state_of_figure_2_is_reached_by_the_rules() {
     );
     let (alice, flights) = (world.device("alice-browser"), world.device("flights-server"));
     let cookie = world.item("cookie-alice");
-    let at_alice = &state.devices[&alice];
+    let at_alice = &state.devices[&alice].0;
     assert!(at_alice.policies.iter().eq(&[(alice, world.id("alice")), (flights, world.id("option-2"))]));
     assert_eq!(at_alice.value(cookie), Some(&text("c")));
     assert!(at_alice.received.is_empty());
-    let at_flights = &state.devices[&flights];
+    let at_flights = &state.devices[&flights].0;
     assert!(at_flights.policies.iter().eq(&[(flights, world.id("option-2"))]));
     assert_eq!(at_flights.value(cookie), Some(&text("c")));
     let receipt = Receipt { sender: alice, item: cookie, policy: world.id("option-2") };
@@ -274,7 +275,7 @@ fn r1_adds_a_policy_that_is_not_comparable() {
     let state =
         run(&world, &[&first[..], &[also_q, request(&world, "flights-server", "alice-browser", "q", None)]].concat());
     let known: Vec<_> =
-        state.devices[&world.device("alice-browser")].policies_of(world.device("flights-server")).collect();
+        state.devices[&world.device("alice-browser")].0.policies_of(world.device("flights-server")).collect();
     assert_eq!(known, [world.id("p"), world.id("q")]);
 }
 
@@ -302,7 +303,7 @@ fn r2_replaces_a_comparable_policy() {
         ],
     );
     let known: Vec<_> =
-        state.devices[&world.device("alice-browser")].policies_of(world.device("flights-server")).collect();
+        state.devices[&world.device("alice-browser")].0.policies_of(world.device("flights-server")).collect();
     assert_eq!(known, [world.id("option-3")]);
 }
 
@@ -331,7 +332,7 @@ fn send_records_sender_item_and_the_receivers_policy() {
     ];
     let send = Event::Send(delivery(&world, "alice-browser", "flights-server", "option-2"));
     let state = run(&world, &[&before[..], &[send]].concat());
-    let flights = &state.devices[&world.device("flights-server")];
+    let flights = &state.devices[&world.device("flights-server")].0;
     assert_eq!(flights.received.first().map(|receipt| receipt.policy), Some(world.id("option-2")));
     assert_eq!(flights.value(world.item("cookie-alice")), Some(&text("c")));
 }
@@ -390,7 +391,7 @@ fn option_3_transfers_to_hotels_com_and_nowhere_else() {
     let before = after_collection(&world, "option-3");
     let to_hotels = Event::Transfer(delivery(&world, "flights-server", "hotels-server", "hotels"));
     let state = run(&world, &[&before[..], &[to_hotels]].concat());
-    let hotels = &state.devices[&world.device("hotels-server")];
+    let hotels = &state.devices[&world.device("hotels-server")].0;
     let receipt = hotels.received.first().unwrap();
     assert_eq!((receipt.sender, receipt.policy), (world.device("flights-server"), world.id("hotels")));
     assert_eq!(hotels.value(world.item("cookie-alice")), Some(&text("c")));
@@ -585,20 +586,23 @@ fn request_event(world: &World, sender: &str, policy: &str) -> Event {
 
 // §5, Verification of Legal Privacy Requirements
 
+/// What flights.com holds after a lawful collection, and how it came about.
+fn after_lawful_collection(world: &World) -> (Receipt, Ghosts) {
+    let state = run(world, &after_collection(world, "option-3"));
+    let (flights, ghosts) = state.devices[&world.device("flights-server")].clone();
+    (*flights.received.first().unwrap(), ghosts)
+}
+
 /// Reference: Requirement 1, at the moment of release (S20).
 #[test]
 fn requirement_1_every_item_is_bound_by_a_policy_that_complies() {
     let world = World::banner();
     let judge = world.judge();
     let cx = world.cx(&judge, NEW_YEAR);
-    let state = run(&world, &after_collection(&world, "option-3"));
-    let flights = world.device("flights-server");
-    let receipt = *state.devices[&flights].received.first().unwrap();
-    assert!(Requirement::Compliance.holds(flights, &receipt, &state, &cx));
-
-    let mut forged = state.clone();
-    forged.releases.get_mut(&flights).unwrap().get_mut(&receipt).unwrap().own = Some(world.id("alice"));
-    assert!(!Requirement::Compliance.holds(flights, &receipt, &forged, &cx), "option 3 is not within Alice's policy");
+    let (receipt, mut ghosts) = after_lawful_collection(&world);
+    assert!(Requirement::Compliance.holds(&receipt, &ghosts, 0, &cx));
+    ghosts.provenance.get_mut(&receipt).unwrap().own = Some(world.id("alice"));
+    assert!(!Requirement::Compliance.holds(&receipt, &ghosts, 0, &cx), "option 3 is not within Alice's policy");
 }
 
 /// Reference: Requirement 2.
@@ -607,14 +611,10 @@ fn requirement_2_nobody_collects_before_showing_a_policy() {
     let world = World::banner();
     let judge = world.judge();
     let cx = world.cx(&judge, NEW_YEAR);
-    let state = run(&world, &after_collection(&world, "option-3"));
-    let flights = world.device("flights-server");
-    let receipt = *state.devices[&flights].received.first().unwrap();
-    assert!(Requirement::InformedCollection.holds(flights, &receipt, &state, &cx));
-
-    let mut forged = state.clone();
-    forged.releases.get_mut(&flights).unwrap().get_mut(&receipt).unwrap().shown = false;
-    assert!(!Requirement::InformedCollection.holds(flights, &receipt, &forged, &cx));
+    let (receipt, mut ghosts) = after_lawful_collection(&world);
+    assert!(Requirement::InformedCollection.holds(&receipt, &ghosts, 0, &cx));
+    ghosts.provenance.get_mut(&receipt).unwrap().shown = false;
+    assert!(!Requirement::InformedCollection.holds(&receipt, &ghosts, 0, &cx));
 }
 
 // Appendix A, Policy subsumption

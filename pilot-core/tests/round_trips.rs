@@ -131,13 +131,14 @@ fn a_policy_has_one_byte_form() {
 fn damage(bytes: &mut Vec<u8>, choices: &mut Choices) {
     // Where the deadlines, constants and names are, not only at the front.
     let at = choices.any_u64() as usize % bytes.len();
+    let old = bytes.remove(at);
     match choices.below(6) {
-        0 => bytes[at] ^= 1 << choices.below(8),
-        1 => bytes[at] = bytes[at].wrapping_add(1),
-        2 => bytes[at] = choices.below(256) as u8,
-        3 => bytes.insert(at, choices.below(256) as u8),
-        4 => drop(bytes.remove(at)),
-        _ => bytes.rotate_left(at),
+        0 => bytes.insert(at, old ^ 1 << choices.below(8)),
+        1 => bytes.insert(at, old.wrapping_add(1)),
+        2 => bytes.insert(at, choices.below(256) as u8),
+        3 => drop(bytes.splice(at..at, [choices.below(256) as u8, old])),
+        4 => bytes.rotate_left(at),
+        _ => {}
     }
 }
 

@@ -9,9 +9,11 @@ use std::cell::Cell;
 
 use fixture::{Node, World, text, time};
 use pilot_core::graph::message::{Release as ItemRelease, Withdrawal};
-use pilot_core::graph::{Action, Body, Message, MessageKind, offers};
+use pilot_core::graph::{Action, Body, Graph, Message, MessageKind, offers};
 use pilot_core::graphs;
-use pilot_core::semantics::{Claim, Context, Epoch, Event, Release, Requirement, State, requirements, rules};
+use pilot_core::semantics::{
+    Contacts, Context, DeviceState, Epoch, Event, Ghosts, Provenance, Requirement, State, requirements, rules,
+};
 use pilot_core::subsumption::Judge;
 use pilot_core::value::{Number, Time, Value};
 use pilot_core::vocabulary::Variable;
@@ -57,9 +59,10 @@ impl Choices {
 /// Devices, messages in transit with their ghosts, and the abstract state beside them.
 struct System<'w> {
     world: &'w World,
+    contacts: Contacts,
     nodes: Vec<Node>,
     own: Vec<Vec<&'static str>>,
-    transit: Vec<(Message, Option<Release>)>,
+    transit: Vec<(Message, Option<Provenance>)>,
     state: State,
     now: Time,
 }
@@ -93,14 +96,11 @@ impl<'w> System<'w> {
         )
     }
 
-    fn new(world: &'w World, parties: &[(&str, &pilot_core::graph::Graph<'static>, &[&'static str])]) -> Self {
+    fn new(world: &'w World, parties: &[(&str, &'static Graph<'static>, &[&'static str])]) -> Self {
         let ids: Vec<_> = parties.iter().map(|(name, ..)| world.device(name)).collect();
         let mut nodes: Vec<Node> =
             parties.iter().map(|(name, graph, _)| Node::new(graph, world.device(name))).collect();
         for node in &mut nodes {
-            let me = node.device.id;
-            node.device.contacts.repository = Some(world.device("policy-repository"));
-            node.device.contacts.sources = ids.iter().copied().filter(|id| *id != me).collect();
             let values = &mut node.device.state.values;
             values.insert(world.attribute("age"), Value::Number(Number::whole(20)));
             values.insert(world.attribute("place"), text("town"));
@@ -109,15 +109,15 @@ impl<'w> System<'w> {
         alice.values.insert(Variable::Item(world.item("mac-alice")), text("02:00:00:00:00:01"));
         let mut state = State::default();
         for node in &nodes {
-            state.devices.insert(node.device.id, node.device.state.clone());
+            state.devices.insert(node.device.id, (node.device.state.clone(), Ghosts::default()));
         }
         let own = parties.iter().map(|(_, _, own)| own.to_vec()).collect();
-        Self { world, nodes, own, transit: Vec::new(), state, now: time(START) }
+        let contacts = Contacts { repository: Some(world.device("policy-repository")), sources: ids };
+        Self { world, contacts, nodes, own, transit: Vec::new(), state, now: time(START) }
     }
 
     fn cx<'s>(&'s self, judge: &'s Judge<'s>) -> Context<'s> {
-        let world = self.world;
-        Context { judge, directory: world.vocabulary.directory(), policies: &world.policies, now: self.now }
+        Context { contacts: &self.contacts, ..self.world.cx_at(judge, self.now) }
     }
 
     /// Something that could be tried: offered by a graph, decided by a user, delivered by the network, or nonsense.
@@ -142,22 +142,25 @@ impl<'w> System<'w> {
     /// What a user may decide.
     fn decision(&self, at: usize, choices: &mut Choices) -> Action {
         let own: Vec<_> = self.own[at].iter().map(|name| self.world.id(name)).collect();
-        if self.nodes[at].at() == self.nodes[at].graph().initial {
+        if self.nodes[at].at() == self.nodes[at].graph.initial {
             return Action::Init { own, item: (at == 0).then(|| self.world.item("mac-alice")) };
         }
         match choices.below(8) {
             0 => Action::ChangeOwn { own: own.into_iter().filter(|_| choices.below(3) > 0).collect() },
-            _ => Action::Admit { controller: self.nodes[choices.below(self.nodes.len())].device.id },
+            _ => {
+                let device = self.nodes[choices.below(self.nodes.len())].device.id;
+                Action::Admit { entity: self.world.vocabulary.directory().entity(device).expect("an entity") }
+            }
         }
     }
 
     /// What a graph offers. Withdrawals are offered all the time and made rarely; τ is the last resort.
     fn offer(&self, at: usize, choices: &mut Choices, judge: &Judge<'_>) -> Action {
         let node = &self.nodes[at];
-        if node.at() == node.graph().initial && node.graph().name != graphs::REPOSITORY.name {
+        if node.at() == node.graph.initial && node.graph.name != graphs::REPOSITORY.name {
             return self.decision(at, choices);
         }
-        let (rare, mut usual): (Vec<_>, Vec<_>) = offers(node.graph(), &node.instance, &node.device, &self.cx(judge))
+        let (rare, mut usual): (Vec<_>, Vec<_>) = offers(node.graph, &node.instance, &node.device, &self.cx(judge))
             .into_iter()
             .partition(|action| *action == Action::Tau || action.message().is_some_and(is_withdrawal));
         if usual.is_empty() || choices.below(16) == 0 {
@@ -198,12 +201,8 @@ impl<'w> System<'w> {
 
     /// Tries an action and checks it against the abstract semantics. Returns whether it was taken.
     fn attempt(&mut self, at: usize, action: Action, keep_message: bool, judge: &Judge<'_>, seen: &Seen) -> bool {
-        let cx = Context {
-            judge,
-            directory: self.world.vocabulary.directory(),
-            policies: &self.world.policies,
-            now: self.now,
-        };
+        let contacts = self.contacts.clone();
+        let cx = Context { contacts: &contacts, ..self.world.cx_at(judge, self.now) };
         let before = self.nodes[at].clone();
         let Some(step) = self.nodes[at].take(action.clone(), &cx) else {
             assert_eq!(self.nodes[at], before, "a refused step changed something");
@@ -212,13 +211,10 @@ impl<'w> System<'w> {
         };
         let id = before.device.id;
         let mut ghost = None;
+        let (share, ghosts) = &self.state.devices[&id];
         if let Some(claim) = &step.claim {
-            let judged = rules::claim(claim, &self.state.devices[&id], &cx);
-            assert_eq!(judged, Ok(()), "{}: {action:?}", before.graph);
-            if let Claim::Send(handover) | Claim::Transfer(handover) = claim {
-                ghost = rules::release(handover, &self.state, &cx);
-                assert!(ghost.is_some());
-            }
+            assert_eq!(rules::claim(claim, share, &cx), Ok(()), "{}: {action:?}", before.graph.name);
+            ghost = claim.handover().and_then(|handover| rules::provenance(handover, share, ghosts, &cx));
         }
         let received = match &action {
             Action::Receive(message) => self.transit.iter().position(|(known, _)| known == message),
@@ -227,12 +223,13 @@ impl<'w> System<'w> {
         let came_with = received.and_then(|place| self.transit[place].1);
         for event in &step.events {
             assert_eq!(event.device(), id, "a step changes its own device only");
-            let judged = rules::premises(event, &self.state.devices[&id], &cx);
-            assert_eq!(judged, Ok(()), "{}: {action:?} meant {event:?}", before.graph);
-            rules::apply(event, came_with, &mut self.state);
+            let (share, ghosts) = self.state.devices.get_mut(&id).expect("a device");
+            let judged = rules::premises(event, share, &cx);
+            assert_eq!(judged, Ok(()), "{}: {action:?} meant {event:?}", before.graph.name);
+            rules::apply(event, came_with, share, ghosts);
             seen.count(event);
         }
-        assert_eq!(self.nodes[at].device.state, self.state.devices[&id], "{}: {action:?}", before.graph);
+        assert_eq!(self.nodes[at].device.state, self.state.devices[&id].0, "{}: {action:?}", before.graph.name);
         self.check_requirements(at, &cx);
         if let (Some(place), false) = (received, keep_message) {
             self.transit.swap_remove(place);
@@ -246,12 +243,10 @@ impl<'w> System<'w> {
 
     fn check_requirements(&self, at: usize, cx: &Context<'_>) {
         let id = self.nodes[at].device.id;
-        let held = &self.state.devices[&id];
-        for receipt in &held.received {
+        let (share, ghosts): &(DeviceState, Ghosts) = &self.state.devices[&id];
+        for receipt in &share.received {
             for requirement in Requirement::ALL {
-                // Storage limitation holds once the sweep has run, see `pass_time`.
-                let holds =
-                    requirement == Requirement::StorageLimitation || requirement.holds(id, receipt, &self.state, cx);
+                let holds = requirement.holds(receipt, ghosts, 0, cx);
                 assert!(holds, "{requirement} at {}", self.world.vocabulary.device_name(id));
             }
         }
@@ -265,7 +260,6 @@ impl<'w> System<'w> {
             for item in overdue {
                 self.attempt(at, Action::Expire { item }, false, judge, seen);
             }
-            assert_eq!(requirements::overdue(&self.nodes[at].device.state, &self.cx(judge)).count(), 0);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Vocabulary files: what loads, what is refused and in which words, and the built-in vocabulary.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "a test may panic")]
+
 use std::fmt::Write as _;
 
 use pilot_core::value::Kind;
@@ -96,7 +98,11 @@ fn mistakes_are_shown_where_they_are() {
 #[test]
 fn unknown_keys_are_refused() {
     let items = "[entities]\nalice = []\n[datatypes]\nmac = []\n[devices]\nphone = \"alice\"\n[items]\n";
-    for source in ["[purpose]\n", "extend = \"default\"", &format!("{items}m = {{ type = \"mac\", owner = \"phone\", size = 3 }}")] {
+    for source in [
+        "[purpose]\n",
+        "extend = \"default\"",
+        &format!("{items}m = {{ type = \"mac\", owner = \"phone\", size = 3 }}"),
+    ] {
         assert!(matches!(problem(source), VocabularyProblem::Toml(text) if text.contains("unknown field")), "{source}");
     }
     assert!(matches!(problem(&format!("{items}m = {{ type = \"mac\" }}")), VocabularyProblem::Toml(_)));
@@ -164,7 +170,8 @@ fn ten_thousand_names_per_order_load() {
     let bush = |at: usize| if at == 0 { vec![] } else { vec![(at - 1) / 10] };
     let chain = |at: usize| if at == 0 { vec![] } else { vec![at - 1] };
     let lattice = |at: usize| if at < 3 { vec![] } else { vec![at - 1, at - 2, at - 3] };
-    let toml = section("entities", COUNT, bush) + &section("datatypes", COUNT, chain) + &section("purposes", COUNT, lattice);
+    let toml =
+        section("entities", COUNT, bush) + &section("datatypes", COUNT, chain) + &section("purposes", COUNT, lattice);
     let vocabulary = Vocabulary::from_toml(&toml).unwrap();
     assert_eq!([vocabulary.entities.len(), vocabulary.datatypes.len(), vocabulary.purposes.len()], [COUNT; 3]);
     assert!(le(&vocabulary.entities, "n9999", "n0") && !le(&vocabulary.entities, "n9999", "n1"));

@@ -1,34 +1,21 @@
 //! Var and η of Def. 3: the variables of a device and of the graph instances that run on it (S13).
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 use super::message::Withdrawal;
 use super::{Graph, Location};
 use crate::semantics::{DeviceState, Epoch, PolicyId, Receipt};
-use crate::value::Time;
-use crate::vocabulary::{DeviceId, ItemId};
+use crate::vocabulary::{DeviceId, Entity, ItemId};
 
 /// A device: everything that survives when an exchange ends.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Device {
     /// d.
     pub id: DeviceId,
-    /// Whom it can address.
-    pub contacts: Contacts,
     /// Its share of ⟨ν, π, ρ⟩.
     pub state: DeviceState,
     /// Its other variables.
     pub memory: Memory,
-}
-
-/// Whom a device can address.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Contacts {
-    /// Its policy repository.
-    pub repository: Option<DeviceId>,
-    /// Devices it may request data from.
-    pub sources: Vec<DeviceId>,
 }
 
 /// Variables that the abstract semantics does not have.
@@ -42,14 +29,16 @@ pub struct Memory {
     pub catalogue: BTreeMap<DeviceId, PolicyId>,
     /// When the owner released what is held here; the last time, if she did so again under the same policy.
     pub released: BTreeMap<Receipt, Epoch>,
-    /// Who may have got an item from here, and the last moment at which anybody may hold it because of that.
-    pub recipients: BTreeMap<(ItemId, DeviceId), Time>,
+    /// From whom a controller has asked for data, under which policy.
+    pub asked: BTreeSet<(DeviceId, PolicyId)>,
+    /// Who may have got an item from here, and what a withdrawal of it must cover.
+    pub recipients: BTreeMap<(ItemId, DeviceId), Withdrawal>,
     /// Withdraw notices to pass on.
     pub notices: BTreeMap<(ItemId, DeviceId), Withdrawal>,
     /// Items of which releases are withdrawn.
     pub tombstones: BTreeMap<ItemId, Withdrawal>,
-    /// Controllers from which a subject has withdrawn.
-    pub refused: BTreeSet<DeviceId>,
+    /// Entities from which a subject has withdrawn.
+    pub refused: BTreeSet<Entity>,
 }
 
 /// A graph at work on a device: its location and the variables of the current exchange.
@@ -73,18 +62,17 @@ pub struct Exchange {
 }
 
 impl Memory {
-    /// Who may have got an item from here, and until when that matters.
-    pub fn recipients_of(&self, item: ItemId) -> impl Iterator<Item = (DeviceId, Time)> {
+    /// Who may have got an item from here, and what a withdrawal of it must cover.
+    pub fn recipients_of(&self, item: ItemId) -> impl Iterator<Item = (DeviceId, Withdrawal)> {
         let all = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
-        self.recipients.range(all).map(|((_, recipient), until)| (*recipient, *until))
+        self.recipients.range(all).map(|((_, recipient), withdrawal)| (*recipient, *withdrawal))
     }
 }
 
 impl Device {
     /// A device that knows nothing yet.
     pub fn new(id: DeviceId) -> Self {
-        let (contacts, state, memory) = (Contacts::default(), DeviceState::default(), Memory::default());
-        Self { id, contacts, state, memory }
+        Self { id, state: DeviceState::default(), memory: Memory::default() }
     }
 }
 

@@ -12,9 +12,8 @@ use super::interpreter::Step;
 use super::message::Withdrawal;
 use super::{Action, Body, Device, Effect, Instance};
 use crate::policy::Policy;
-use crate::semantics::event::{Delivery, Event};
-use crate::semantics::rules::requests;
-use crate::semantics::{Context, Epoch, PolicyId, Receipt};
+use crate::semantics::{Context, Delivery, Epoch, Event, Handover, PolicyId, Receipt};
+use crate::value::Time;
 use crate::vocabulary::{DeviceId, ItemId, Variable};
 
 /// The places an effect may change.
@@ -37,19 +36,14 @@ impl Change<'_> {
             }
             Effect::RestoreOffers => {
                 if let Action::Restore { offers, .. } = self.action {
-                    offers.iter().for_each(|(of, policy)| self.store_offer(*of, *policy));
+                    let others = offers.iter().filter(|(of, _)| *of != self.device.id).copied();
+                    others.collect::<Vec<_>>().into_iter().for_each(|(of, policy)| self.store_offer(of, policy));
                 }
             }
             Effect::ReplaceOwn => self.replace_own(),
-            Effect::SucceedOwn => self.succeed_own(),
             Effect::ReplaceOffers => self.replace_offers(),
             Effect::Keep => self.keep(),
-            Effect::EraseItem => self.with_item(|change, item| change.erase(item, None)),
-            Effect::EraseWithdrawn => {
-                if let Some((item, withdrawal)) = self.withdrawal() {
-                    self.erase(item, Some(withdrawal.epoch));
-                }
-            }
+            Effect::Erase => self.with_item(Self::erase),
             Effect::LeaveTombstone => self.leave_tombstone(),
             Effect::OweNotices => self.owe_notices(),
             Effect::ForgetOutdated => self.with_item(Self::forget_outdated),
@@ -63,13 +57,14 @@ impl Change<'_> {
             }
             Effect::EndExchange => self.instance.exchange = None,
             Effect::Admit => {
-                if let Action::Admit { controller } = self.action {
-                    self.device.memory.refused.remove(controller);
+                if let Action::Admit { entity } = self.action {
+                    self.device.memory.refused.remove(entity);
                 }
             }
             Effect::StoreOffer
             | Effect::BeginExchange
             | Effect::Publish
+            | Effect::RememberAsking
             | Effect::Unpublish
             | Effect::List
             | Effect::Unlist
@@ -99,15 +94,17 @@ impl Change<'_> {
             }
             (Effect::RememberRecipient, Some(policy), Some(item)) => {
                 let until = self.cx.policy(policy).map(Policy::last_deadline).unwrap_or_default();
-                let known = memory.recipients.entry((item, receiver)).or_insert(until);
-                *known = until.max(*known);
+                let epoch = Epoch::of(self.cx.now);
+                let known = memory.recipients.entry((item, receiver)).or_default();
+                *known = known.and(Withdrawal { epoch, until });
             }
             (Effect::SettleNotice, _, Some(item)) => {
                 memory.notices.remove(&(item, receiver));
             }
-            (Effect::Refuse, ..) => {
-                memory.refused.insert(receiver);
+            (Effect::RememberAsking, Some(policy), _) => {
+                memory.asked.insert((receiver, policy));
             }
+            (Effect::Refuse, ..) => memory.refused.extend(self.cx.directory.entity(receiver)),
             _ => {}
         }
     }
@@ -142,13 +139,6 @@ impl Change<'_> {
         let Action::ChangeOwn { own } = self.action else { return };
         let (known, wanted) = (self.own_policies(), own.iter().copied().collect::<BTreeSet<_>>());
         self.device.memory.current.clone_from(&wanted);
-        self.set_own(&wanted - &known, &known - &wanted);
-    }
-
-    fn succeed_own(&mut self) {
-        let Action::ChangeOwn { own } = self.action else { return };
-        let (known, wanted) = (self.own_policies(), own.iter().copied().collect::<BTreeSet<_>>());
-        self.device.memory.current.clone_from(&wanted);
         let unpublished = &(&known - &wanted) - &self.device.memory.published;
         self.set_own(&wanted - &known, unpublished);
     }
@@ -166,15 +156,20 @@ impl Change<'_> {
         }
     }
 
-    /// R1 or R2: comparable policies of the same sender give way, others stay (S13).
-    fn store_offer(&mut self, of: DeviceId, policy: PolicyId) {
-        let (state, cx) = (&mut self.device.state, self.cx);
-        self.step.events.extend(requests(of, self.device.id, policy, state, cx));
-        let replaced: Vec<PolicyId> = state.policies_of(of).filter(|known| cx.is_comparable(policy, *known)).collect();
-        for known in replaced {
-            state.policies.remove(&(of, known));
+    /// R2 for each comparable policy of the same sender, which gives way (S6); R1 if there is none. Others stay (S13).
+    fn store_offer(&mut self, sender: DeviceId, policy: PolicyId) {
+        let (state, cx, receiver) = (&mut self.device.state, self.cx, self.device.id);
+        let comparable: Vec<PolicyId> =
+            state.policies_of(sender).filter(|known| cx.is_comparable(policy, *known)).collect();
+        let mut request = |replaced| self.step.events.push(Event::Request { sender, receiver, policy, replaced });
+        if comparable.is_empty() {
+            request(None);
         }
-        state.policies.insert((of, policy));
+        for known in comparable {
+            state.policies.remove(&(sender, known));
+            request(Some(known));
+        }
+        state.policies.insert((sender, policy));
     }
 
     /// Retracts for what is no longer listed, then requests for what is new, in the order of Π (S19).
@@ -201,6 +196,7 @@ impl Change<'_> {
         let device = self.device.id;
         self.device.memory.published.remove(&policy);
         self.device.memory.current.remove(&policy);
+        self.device.memory.asked.retain(|(_, asked)| *asked != policy);
         self.device.state.policies.remove(&(device, policy));
         self.step.events.push(Event::Retract { controller: device, device, policy });
     }
@@ -216,12 +212,14 @@ impl Change<'_> {
         };
         let released = self.device.memory.released.entry(receipt).or_insert(release.epoch);
         *released = release.epoch.max(*released);
-        let delivery = Delivery { sender, receiver, item, policy, value: release.value.clone() };
+        let handover = Handover { sender, receiver, item, policy };
+        let delivery = Delivery { handover, value: release.value.clone() };
         let from_owner = self.cx.owner(item) == Some(sender);
         self.step.events.push(if from_owner { Event::Send(delivery) } else { Event::Transfer(delivery) });
     }
 
-    fn erase(&mut self, item: ItemId, withdrawn: Option<Epoch>) {
+    fn erase(&mut self, item: ItemId) {
+        let withdrawn = self.withdrawal().map(|(_, withdrawal)| withdrawal.epoch);
         let state = &mut self.device.state;
         let held: Vec<Receipt> = state.receipts_of(item).copied().collect();
         for receipt in held {
@@ -238,38 +236,45 @@ impl Change<'_> {
         *known = known.and(withdrawal);
     }
 
+    /// Notices get lost, so the owner may repeat hers, and it is passed on again; what comes round from another
+    /// controller is passed on only if it is news.
     fn owe_notices(&mut self) {
         let Some((item, withdrawal)) = self.withdrawal() else { return };
-        let memory = &mut self.device.memory;
-        let recipients: Vec<DeviceId> = memory.recipients_of(item).map(|(recipient, _)| recipient).collect();
+        let known = self.device.memory.tombstones.get(&item).copied().unwrap_or_default();
+        let from_owner = self.action.message().map(|message| message.sender) == self.cx.owner(item);
+        if !from_owner && known == known.and(withdrawal) {
+            return;
+        }
+        let recipients: Vec<DeviceId> = self.device.memory.recipients_of(item).map(|(device, _)| device).collect();
         for recipient in recipients {
-            memory.recipients.remove(&(item, recipient));
-            let owed = memory.notices.entry((item, recipient)).or_default();
+            let owed = self.device.memory.notices.entry((item, recipient)).or_default();
             *owed = owed.and(withdrawal);
         }
     }
 
-    /// What the notice says, as it leaves or as it came.
+    /// What the notice says, as it leaves or as it came. A notice from a clock that is far ahead counts as if it came
+    /// from one as far ahead as clocks may be: nothing later can be held.
     fn withdrawal(&self) -> Option<(ItemId, Withdrawal)> {
-        match self.step.message.as_ref().or(self.action.message())?.body {
-            Body::Withdraw { item, withdrawal } => Some((item, withdrawal)),
-            _ => None,
-        }
+        let Body::Withdraw { item, withdrawal } = self.step.message.as_ref().or(self.action.message())?.body else {
+            return None;
+        };
+        let epoch = withdrawal.epoch.min(Epoch::last_at(self.cx.now));
+        Some((item, Withdrawal { epoch, ..withdrawal }))
     }
 
     /// The subject takes back all she has released so far, from everybody who may get it because of that.
     fn carry_withdrawal(&mut self) {
-        let now = Epoch::of(self.cx.now);
+        let now = Withdrawal { epoch: Epoch::of(self.cx.now), until: Time::default() };
         let Some(Body::Withdraw { item, withdrawal }) = self.step.message.as_mut().map(|m| &mut m.body) else { return };
-        let until = self.device.memory.recipients_of(*item).map(|(_, until)| until).max();
-        *withdrawal = Withdrawal { epoch: now, until: until.unwrap_or_default() };
+        let recipients = self.device.memory.recipients_of(*item);
+        *withdrawal = recipients.map(|(_, recipient)| recipient).fold(now, Withdrawal::and);
     }
 
     fn forget_outdated(&mut self, item: ItemId) {
         let now = self.cx.now;
         let memory = &mut self.device.memory;
         memory.tombstones.retain(|of, withdrawal| *of != item || !withdrawal.is_over_at(now));
-        memory.recipients.retain(|(of, _), until| *of != item || now < *until);
+        memory.recipients.retain(|(of, _), recipient| *of != item || !recipient.is_over_at(now));
     }
 
     fn with_item(&mut self, change: impl FnOnce(&mut Self, ItemId)) {

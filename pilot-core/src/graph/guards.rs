@@ -1,5 +1,6 @@
 //! What each word in the guard column means. Guards only read.
 
+use super::device::Exchange;
 use super::interpreter::{Situation, candidates};
 use super::message::{Release, Withdrawal};
 use super::{Action, Body, Device, Guard, Label};
@@ -16,19 +17,29 @@ impl Guard {
         let with_policy = |test: &dyn Fn(PolicyId) -> bool| policy.is_some_and(test);
         let with_item = |test: &dyn Fn(ItemId) -> bool| action.item().is_some_and(test);
         match self {
-            Self::CurrentPolicy => with_policy(&|p| memory.current.contains(&p) && state.knows(me, p)),
+            Self::OwnItem => action.item() == situation.instance.item,
+            Self::InExchange => message.is_some_and(|m| {
+                situation.instance.exchange == Some(Exchange { peer: m.receiver, policy: m.policy() })
+            }),
+            Self::MyRepository => message.is_some_and(|m| {
+                let other = if m.sender == me { m.receiver } else { m.sender };
+                cx.contacts.repository == Some(other)
+            }),
+            Self::CurrentPolicy => with_policy(&|p| memory.current.contains(&p)),
             Self::OfferKnown => message.is_some_and(|m| with_policy(&|p| state.knows(m.receiver, p))),
             Self::OfferActive => with_policy(&|p| situation.is_active(p)),
             Self::WithinOwn => with_policy(&|p| situation.is_within_own(p)),
             Self::ItemOwned => with_item(&|i| cx.owner(i) == Some(me)),
             Self::ItemHeld => with_item(&|i| state.value(i).is_some()),
-            Self::NotRefused => message.is_some_and(|m| !memory.refused.contains(&m.receiver)),
+            Self::NotRefused => situation.concerns_nobody_refused(),
             Self::PastWithdrawal => {
                 with_item(&|i| memory.tombstones.get(&i).is_none_or(|t| Epoch::of(cx.now) > t.epoch))
             }
             Self::WithinTransferRule => with_policy(&|p| situation.is_within_transfer_rule(p)),
             Self::AddressedToMe => message.is_some_and(|m| m.receiver == me),
-            Self::PublishedByMe => with_policy(&|p| memory.published.contains(&p) && state.knows(me, p)),
+            Self::FromOwner => message.is_some_and(|m| with_item(&|i| cx.owner(i) == Some(m.sender))),
+            Self::AskedFor => message.is_some_and(|m| with_policy(&|p| memory.asked.contains(&(m.sender, p)))),
+            Self::PublishedByMe => with_policy(&|p| memory.published.contains(&p)),
             Self::WithinCurrent => with_policy(&|p| memory.current.iter().any(|own| cx.subsumes(p, *own))),
             Self::AboutItem => with_policy(&|p| with_item(&|i| cx.is_about(p, i))),
             Self::NamesMe => with_policy(&|p| cx.names_entity_of(p, me)),
@@ -38,6 +49,7 @@ impl Guard {
                 release.is_some_and(|r| memory.tombstones.get(&r.item).is_none_or(|t| r.epoch > t.epoch))
             }
             Self::Fresh => release.is_some_and(|r| r.epoch.is_fresh_at(cx.now)),
+            Self::NotFromFuture => release.is_some_and(|r| r.epoch <= Epoch::last_at(cx.now)),
             Self::NotYetHeld => message.is_some_and(|m| {
                 let held = |r: &Release| {
                     state.receipts_of(r.item).any(|receipt| receipt.sender == m.sender && receipt.policy == r.policy)
@@ -51,7 +63,8 @@ impl Guard {
             }),
             Self::Outdated => with_item(&|i| {
                 let over = |withdrawal: &Withdrawal| withdrawal.is_over_at(cx.now);
-                memory.tombstones.get(&i).is_some_and(over) || memory.recipients_of(i).any(|(_, until)| cx.now >= until)
+                memory.tombstones.get(&i).is_some_and(over)
+                    || memory.recipients_of(i).any(|(_, recipient)| over(&recipient))
             }),
             Self::Unless(label) => !situation.can_take(label),
         }
@@ -64,6 +77,19 @@ impl Situation<'_> {
         let Some(message) = self.action.message() else { return false };
         let active = |item| self.cx.active_policy(policy, &self.device.state.values, message.receiver, item).is_ok();
         message.item().is_some_and(active)
+    }
+
+    /// Whether neither the receiver nor anybody to whom the policy allows a transfer belongs to a refused entity.
+    fn concerns_nobody_refused(&self) -> bool {
+        let (Some(message), refused) = (self.action.message(), &self.device.memory.refused) else { return false };
+        let entities = &self.cx.judge.vocabulary.entities;
+        let receiver = self.cx.directory.entity(message.receiver);
+        let policy = message.policy().and_then(|policy| self.cx.policy(policy));
+        let (Some(receiver), Some(policy)) = (receiver, policy) else { return false };
+        refused.iter().all(|refused| {
+            let related = |entity| entities.le(entity, *refused) || entities.le(*refused, entity);
+            !entities.le(receiver, *refused) && !policy.transfers().iter().any(|rule| related(rule.entity))
+        })
     }
 
     /// ∃ own q · q is active for the same communication and p ⊑ q.
@@ -90,7 +116,7 @@ impl Situation<'_> {
             is_rival
                 && match label {
                     Label::Receive(_) => takes(self.action),
-                    _ => candidates(label, self.instance, self.device).iter().any(takes),
+                    _ => candidates(label, self.instance, self.device, self.cx.contacts).iter().any(takes),
                 }
         })
     }

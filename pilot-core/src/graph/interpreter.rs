@@ -1,17 +1,16 @@
 //! The one interpreter of program graphs. Nothing else changes a location.
 //!
-//! **Contract.** [`step`] takes the first edge in the table whose label is the action's and whose guards all hold,
+//! **Contract.** [`step`] takes the first edge in the table whose label is the action's and whose guards all hold. It
 //! checks every guard before it makes any change, and returns what the step means abstractly. Without such an edge
 //! nothing has changed. Time is an argument; there is no randomness; equal inputs give equal steps.
 
 use alloc::vec::Vec;
 
-use super::device::Exchange;
 use super::effects::Change;
 use super::message::{Release, Withdrawal};
-use super::{Action, Body, Device, Graph, Instance, Label, Message, MessageKind};
-use crate::semantics::Context;
+use super::{Action, Body, Device, Edge, Graph, Instance, Label, Message, MessageKind};
 use crate::semantics::event::{Claim, Event, Handover};
+use crate::semantics::{Contacts, Context};
 use crate::vocabulary::{DeviceId, ItemId};
 
 /// A step that was taken.
@@ -35,23 +34,51 @@ pub fn step(
     action: &Action,
     cx: &Context<'_>,
 ) -> Option<Step> {
-    let taken = Situation { graph, instance, device, action, cx }.enabled_edge()?;
-    let edge = graph.edges.get(taken)?;
+    let edge = enabled(graph, instance, device, action, cx).next()?;
+    take(graph, edge, instance, device, action, cx)
+}
+
+/// The edges along which an action can be taken. In the graphs of the figures that is at most one; in a graph from
+/// which a guard was taken away it can be several.
+pub fn enabled<'s>(
+    graph: &'s Graph<'s>,
+    instance: &'s Instance,
+    device: &'s Device,
+    action: &'s Action,
+    cx: &'s Context<'s>,
+) -> impl Iterator<Item = usize> {
+    let situation = Situation { graph, instance, device, action, cx };
+    let label = if situation.concerns_device() { Some(action.label()) } else { None };
+    let candidates = graph.edges.iter().enumerate().filter(move |(_, edge)| Some(edge.label) == label);
+    let here = candidates.filter(move |(_, edge)| starts_at(edge, instance, graph));
+    here.filter(move |(_, edge)| edge.all_guards().all(|guard| guard.holds(&situation))).map(|(at, _)| at)
+}
+
+/// Takes an action along an edge on which it is [`enabled`].
+pub fn take(
+    graph: &Graph<'_>,
+    edge: usize,
+    instance: &mut Instance,
+    device: &mut Device,
+    action: &Action,
+    cx: &Context<'_>,
+) -> Option<Step> {
+    let Edge { effects, to, .. } = graph.edges.get(edge)?;
     let message = if let Action::Send(message) = action { Some(message.clone()) } else { None };
     let claim = message.as_ref().and_then(|message| claim_of(message, cx));
-    let mut step = Step { edge: taken, message, claim, events: Vec::new() };
+    let mut step = Step { edge, message, claim, events: Vec::new() };
     let mut change = Change { instance, device, step: &mut step, action, cx };
-    for effect in edge.effects {
+    for effect in *effects {
         change.make(*effect);
     }
-    if let Some(to) = edge.to {
-        instance.location = to;
+    if let Some(to) = to {
+        instance.location = *to;
     }
     Some(step)
 }
 
-/// The a↑, τ and housekeeping actions that might be taken now; [`step`] decides. What only the user can decide,
-/// init and the choice of policies, is not among them.
+/// The a↑, τ and housekeeping actions that can be taken now. What only the user can decide, init and the choice of
+/// policies, is not among them.
 pub fn offers(graph: &Graph<'_>, instance: &Instance, device: &Device, cx: &Context<'_>) -> Vec<Action> {
     let mut labels: Vec<Label> = Vec::new();
     for edge in graph.edges {
@@ -59,12 +86,13 @@ pub fn offers(graph: &Graph<'_>, instance: &Instance, device: &Device, cx: &Cont
             labels.push(edge.label);
         }
     }
-    let mut actions: Vec<Action> = labels.into_iter().flat_map(|label| candidates(label, instance, device)).collect();
-    actions.retain(|action| Situation { graph, instance, device, action, cx }.enabled_edge().is_some());
+    let mut actions: Vec<Action> =
+        labels.into_iter().flat_map(|label| candidates(label, instance, device, cx.contacts)).collect();
+    actions.retain(|action| enabled(graph, instance, device, action, cx).next().is_some());
     actions
 }
 
-fn starts_at(edge: &super::Edge<'_>, instance: &Instance, graph: &Graph<'_>) -> bool {
+fn starts_at(edge: &Edge<'_>, instance: &Instance, graph: &Graph<'_>) -> bool {
     match edge.from {
         Some(from) => from == instance.location,
         None => instance.location != graph.initial,
@@ -82,43 +110,22 @@ pub(super) struct Situation<'s> {
 }
 
 impl Situation<'_> {
-    fn enabled_edge(&self) -> Option<usize> {
-        if !self.concerns_device() || !self.has_own_parameters() {
-            return None;
-        }
-        let label = self.action.label();
-        self.graph.edges.iter().position(|edge| {
-            edge.label == label
-                && starts_at(edge, self.instance, self.graph)
-                && edge.all_guards().all(|guard| guard.holds(self))
-        })
-    }
-
-    /// Def. 4: a device sends in its own name, and receives what is for it; a broadcast is for everybody.
+    /// Def. 4: a device sends in its own name, to others, and receives from others what is for it; a broadcast is for
+    /// everybody. Nobody can make a policy Alice's own by sending it to her in her name.
     fn concerns_device(&self) -> bool {
+        let me = self.device.id;
         match self.action {
-            Action::Send(message) => message.sender == self.device.id,
-            Action::Receive(message) => message.receiver == self.device.id || message.kind() == MessageKind::Broadcast,
-            _ => true,
-        }
-    }
-
-    /// Def. 4: the parameters of a↑ are the variables of the instance.
-    fn has_own_parameters(&self) -> bool {
-        let Action::Send(message) = self.action else { return true };
-        let item_is_mine = self.instance.item.is_none() || message.item() == self.instance.item;
-        let exchange = Some(Exchange { peer: message.receiver, policy: message.policy() });
-        match message.kind() {
-            MessageKind::Send => item_is_mine && self.instance.exchange == exchange,
-            MessageKind::DownloadPolicies => self.instance.exchange == exchange,
-            MessageKind::Broadcast | MessageKind::Withdraw => item_is_mine,
+            Action::Send(message) => message.sender == me && message.receiver != me,
+            Action::Receive(message) => {
+                message.sender != me && (message.receiver == me || message.kind() == MessageKind::Broadcast)
+            }
             _ => true,
         }
     }
 }
 
 /// Actions with this label, with parameters from the device's state.
-pub(super) fn candidates(label: Label, instance: &Instance, device: &Device) -> Vec<Action> {
+pub(super) fn candidates(label: Label, instance: &Instance, device: &Device, contacts: &Contacts) -> Vec<Action> {
     let memory = &device.memory;
     match label {
         Label::Tau => [Action::Tau].into(),
@@ -130,7 +137,7 @@ pub(super) fn candidates(label: Label, instance: &Instance, device: &Device) -> 
             items.dedup();
             items.into_iter().map(|item| Action::Forget { item }).collect()
         }
-        Label::Send(kind) => messages(kind, instance, device).into_iter().map(Action::Send).collect(),
+        Label::Send(kind) => messages(kind, instance, device, contacts).into_iter().map(Action::Send).collect(),
         Label::Init | Label::Restore | Label::ChangeOwn | Label::Admit | Label::Receive(_) => Vec::new(),
     }
 }
@@ -142,17 +149,19 @@ fn held_items(device: &Device) -> Vec<ItemId> {
     items
 }
 
-fn messages(kind: MessageKind, instance: &Instance, device: &Device) -> Vec<Message> {
+fn messages(kind: MessageKind, instance: &Instance, device: &Device, contacts: &Contacts) -> Vec<Message> {
     let memory = &device.memory;
     let to = |receiver: DeviceId, body: Body| Message { sender: device.id, receiver, body };
-    let repository = device.contacts.repository;
+    let repository = contacts.repository;
     match kind {
         MessageKind::Request => {
-            let to_each = |policy| device.contacts.sources.iter().map(move |d| to(*d, Body::Request { policy }));
+            let to_each = |policy| contacts.sources.iter().map(move |d| to(*d, Body::Request { policy }));
             memory.current.iter().copied().flat_map(to_each).collect()
         }
         MessageKind::Send => {
-            let Some(Exchange { peer, policy: Some(policy) }) = instance.exchange else { return Vec::new() };
+            let Some(super::device::Exchange { peer, policy: Some(policy) }) = instance.exchange else {
+                return Vec::new();
+            };
             let items = match instance.item {
                 Some(item) => [item].into(),
                 None => held_items(device),

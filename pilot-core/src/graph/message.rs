@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::Label;
 use crate::semantics::{Epoch, PolicyId};
 use crate::value::{Time, Value};
-use crate::vocabulary::{DeviceId, ItemId};
+use crate::vocabulary::{DeviceId, Entity, ItemId};
 
 /// A message: a synchronisation action of Def. 4 with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,10 +200,10 @@ pub enum Action {
         /// All of them.
         own: Vec<PolicyId>,
     },
-    /// The user no longer refuses this controller.
+    /// The user no longer refuses this entity.
     Admit {
         /// Whom.
-        controller: DeviceId,
+        entity: Entity,
     },
     /// τ.
     Tau,

@@ -15,7 +15,8 @@ pub const DIRECT_CONTROLLER: Graph<'static> = Graph {
     initial: S0,
     edges: &[
         edge(S0, Init, &[], &[Effect::AdoptOwn], S1),
-        edge(S1, Send(M::Request), &[], &[Effect::Publish], S2).also(&[("Table 2", Guard::CurrentPolicy)]),
+        edge(S1, Send(M::Request), &[], &[Effect::Publish, Effect::RememberAsking], S2)
+            .also(&[("Table 2", Guard::CurrentPolicy)]),
         edge(S2, Receive(M::Send), &[], &[Effect::Keep], S3).also(CONTROLLER_RECEIVES),
         edge(S3, Receive(M::Request), &[], &[Effect::StoreOffer, Effect::BeginExchange], S4),
         edge(S4, Tau, &[Guard::Unless(Send(M::Send))], &[Effect::EndExchange], S3),
@@ -23,14 +24,9 @@ pub const DIRECT_CONTROLLER: Graph<'static> = Graph {
         beyond("S5", edge(S2, Receive(M::Send), &[Guard::Unless(Receive(M::Send))], &[], S2)),
         beyond("S8", edge(S2, Tau, &[], &[], S1)),
         beyond("S8", edge(S3, Tau, &[], &[], S1)),
-        anywhere("S11", ChangeOwn, &[], &[Effect::SucceedOwn]),
-        anywhere("Erase", Expire, &[Guard::DeadlineReached], &[Effect::EraseItem]),
-        anywhere(
-            "Withdraw",
-            Receive(M::Withdraw),
-            &[],
-            &[Effect::EraseWithdrawn, Effect::LeaveTombstone, Effect::OweNotices],
-        ),
+        anywhere("S11", ChangeOwn, &[], &[Effect::ReplaceOwn]),
+        anywhere("Erase", Expire, &[Guard::DeadlineReached], &[Effect::Erase]),
+        anywhere("Withdraw", Receive(M::Withdraw), &[], &[Effect::Erase, Effect::OweNotices, Effect::LeaveTombstone]),
         anywhere("Withdraw", Send(M::Withdraw), &[Guard::NoticeDue], &[Effect::SettleNotice]),
         anywhere("Withdraw", Forget, &[Guard::Outdated], &[Effect::ForgetOutdated]),
     ],

@@ -22,7 +22,7 @@ pub const DIRECT_SUBJECT: Graph<'static> = Graph {
         anywhere(
             "Withdraw",
             Send(M::Withdraw),
-            &[Guard::ItemOwned],
+            &[Guard::OwnItem, Guard::ItemOwned],
             &[Effect::CarryWithdrawal, Effect::LeaveTombstone, Effect::Refuse],
         ),
         anywhere("Withdraw", Admit, &[], &[Effect::Admit]),

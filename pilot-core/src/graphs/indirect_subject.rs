@@ -2,11 +2,12 @@
 //!
 //! s₁ wants the controllers' policies; s₂ waits for them; s₃ broadcasts for those it accepts.
 
-use super::HAND_OVER;
 use crate::graph::Label::{Admit, ChangeOwn, Forget, Init, Receive, Restore, Send, Tau};
 use crate::graph::Location::{S0, S1, S2, S3};
 use crate::graph::MessageKind as M;
 use crate::graph::{Effect, Graph, Guard, anywhere, beyond, edge};
+
+const BROADCAST: &[Effect] = &[Effect::CarryItem, Effect::RememberRecipient];
 
 /// Fig. 4a.
 pub const INDIRECT_SUBJECT: Graph<'static> = Graph {
@@ -15,10 +16,12 @@ pub const INDIRECT_SUBJECT: Graph<'static> = Graph {
     initial: S0,
     edges: &[
         edge(S0, Init, &[], &[Effect::AdoptOwn, Effect::AdoptItem], S1),
-        edge(S1, Send(M::RequestPolicies), &[], &[], S2),
-        edge(S2, Receive(M::DownloadPolicies), &[], &[Effect::ReplaceOffers], S3),
+        edge(S1, Send(M::RequestPolicies), &[], &[], S2).also(&[("Def. 4", Guard::MyRepository)]),
+        edge(S2, Receive(M::DownloadPolicies), &[], &[Effect::ReplaceOffers], S3)
+            .also(&[("Def. 4", Guard::MyRepository)]),
         edge(S3, Tau, &[], &[], S1),
-        edge(S3, Send(M::Broadcast), &[Guard::OfferKnown, Guard::WithinOwn], HAND_OVER, S3).also(&[
+        edge(S3, Send(M::Broadcast), &[Guard::OfferKnown, Guard::WithinOwn], BROADCAST, S3).also(&[
+            ("Def. 4", Guard::OwnItem),
             ("Def. 9", Guard::OfferActive),
             ("S16", Guard::ItemOwned),
             ("Table 2", Guard::ItemHeld),
@@ -31,7 +34,7 @@ pub const INDIRECT_SUBJECT: Graph<'static> = Graph {
         anywhere(
             "Withdraw",
             Send(M::Withdraw),
-            &[Guard::ItemOwned],
+            &[Guard::OwnItem, Guard::ItemOwned],
             &[Effect::CarryWithdrawal, Effect::LeaveTombstone, Effect::Refuse],
         ),
         anywhere("Withdraw", Admit, &[], &[Effect::Admit]),

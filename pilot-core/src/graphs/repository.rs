@@ -15,7 +15,8 @@ pub const REPOSITORY: Graph<'static> = Graph {
     edges: &[
         edge(S0, Receive(M::UploadPolicy), &[], &[Effect::List], S0).also(&[("S19", Guard::NamesSender)]),
         edge(S0, Receive(M::RequestPolicies), &[], &[Effect::BeginExchange], S1),
-        edge(S1, Send(M::DownloadPolicies), &[], &[Effect::CarryCatalogue, Effect::EndExchange], S0),
+        edge(S1, Send(M::DownloadPolicies), &[], &[Effect::CarryCatalogue, Effect::EndExchange], S0)
+            .also(&[("Def. 4", Guard::InExchange)]),
         beyond("S19", edge(S0, Receive(M::UploadPolicy), &[Guard::Unless(Receive(M::UploadPolicy))], &[], S0)),
         beyond("S19", edge(S0, Receive(M::WithdrawPolicy), &[], &[Effect::Unlist], S0)),
     ],

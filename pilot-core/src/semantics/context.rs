@@ -75,8 +75,19 @@ pub struct Context<'c> {
     pub directory: &'c Directory,
     /// The policies that ids stand for.
     pub policies: &'c Policies,
+    /// Whom devices address.
+    pub contacts: &'c Contacts,
     /// time(st, e).
     pub now: Time,
+}
+
+/// Whom devices address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contacts {
+    /// The policy repository.
+    pub repository: Option<DeviceId>,
+    /// Devices from which data may be requested.
+    pub sources: Vec<DeviceId>,
 }
 
 impl<'c> Context<'c> {

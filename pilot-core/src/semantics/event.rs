@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use super::context::PolicyId;
-use super::state::Epoch;
+use super::state::{Epoch, Receipt};
 use crate::value::Value;
 use crate::vocabulary::{DeviceId, ItemId};
 
@@ -60,14 +60,8 @@ pub enum Event {
 /// An item arriving under a policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Delivery {
-    /// Who sent it.
-    pub sender: DeviceId,
-    /// Who receives it.
-    pub receiver: DeviceId,
-    /// i.
-    pub item: ItemId,
-    /// p_rcv.
-    pub policy: PolicyId,
+    /// From whom to whom.
+    pub handover: Handover,
     /// ν(sndr, i) when it was sent.
     pub value: Option<Value>,
 }
@@ -99,4 +93,51 @@ pub struct Handover {
     pub item: ItemId,
     /// p_rcv.
     pub policy: PolicyId,
+}
+
+impl Handover {
+    /// The entry of ρ_rcv it makes.
+    pub const fn receipt(&self) -> Receipt {
+        Receipt { sender: self.sender, item: self.item, policy: self.policy }
+    }
+}
+
+impl Event {
+    /// The device whose share of the state the event changes.
+    pub const fn device(&self) -> DeviceId {
+        match self {
+            Self::Own { device, .. } | Self::Retract { device, .. } => *device,
+            Self::Request { receiver, .. } => *receiver,
+            Self::Send(delivery) | Self::Transfer(delivery) => delivery.handover.receiver,
+            Self::Erase { controller, .. } => *controller,
+        }
+    }
+
+    /// What the sender vouches for, where there is one.
+    pub const fn claim(&self) -> Option<Claim> {
+        match self {
+            Self::Request { sender, policy, .. } => Some(Claim::Request { sender: *sender, policy: *policy }),
+            Self::Send(delivery) => Some(Claim::Send(delivery.handover)),
+            Self::Transfer(delivery) => Some(Claim::Transfer(delivery.handover)),
+            Self::Own { .. } | Self::Retract { .. } | Self::Erase { .. } => None,
+        }
+    }
+}
+
+impl Claim {
+    /// Who vouches.
+    pub const fn sender(&self) -> DeviceId {
+        match self {
+            Self::Request { sender, .. } => *sender,
+            Self::Send(handover) | Self::Transfer(handover) => handover.sender,
+        }
+    }
+
+    /// For an item: who hands what to whom.
+    pub const fn handover(&self) -> Option<&Handover> {
+        match self {
+            Self::Request { .. } => None,
+            Self::Send(handover) | Self::Transfer(handover) => Some(handover),
+        }
+    }
 }

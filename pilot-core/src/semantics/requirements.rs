@@ -6,8 +6,8 @@
 use core::fmt;
 
 use super::context::{Context, PolicyId};
-use super::state::{DeviceState, Receipt, Release, State};
-use crate::vocabulary::{DeviceId, ItemId};
+use super::state::{DeviceState, Ghosts, Provenance, Receipt};
+use crate::vocabulary::ItemId;
 
 /// A privacy requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,15 +40,17 @@ impl Requirement {
         }
     }
 
-    /// Whether a receipt of `holder` meets it.
-    pub fn holds(self, holder: DeviceId, receipt: &Receipt, state: &State, cx: &Context<'_>) -> bool {
-        let release = state.releases.get(&holder).and_then(|releases| releases.get(receipt));
+    /// Whether what a device holds by a receipt meets it. Erasing sweeps may take `sweep_seconds`.
+    pub fn holds(self, receipt: &Receipt, ghosts: &Ghosts, sweep_seconds: u64, cx: &Context<'_>) -> bool {
+        let provenance = ghosts.provenance.get(receipt);
         match self {
-            Self::Compliance => release.is_some_and(|release| compliance(receipt, release, cx)),
-            Self::InformedCollection => release.is_some_and(|release| informed_collection(receipt, release, cx)),
-            Self::InformedTransfer => release.is_some_and(|release| informed_transfer(receipt, release, cx)),
-            Self::StorageLimitation => storage_limitation(receipt, 0, cx),
-            Self::Withdrawal => withdrawal(holder, receipt, state),
+            Self::Compliance => provenance.is_some_and(|provenance| compliance(receipt, provenance, cx)),
+            Self::InformedCollection => {
+                provenance.is_some_and(|provenance| informed_collection(receipt, provenance, cx))
+            }
+            Self::InformedTransfer => provenance.is_some_and(|provenance| informed_transfer(receipt, provenance, cx)),
+            Self::StorageLimitation => storage_limitation(receipt, sweep_seconds, cx),
+            Self::Withdrawal => withdrawal(receipt, ghosts),
         }
     }
 }
@@ -59,37 +61,26 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// The first requirement that some receipt of `holder` does not meet.
-pub fn first_violation(
-    holder: DeviceId,
-    device: &DeviceState,
-    state: &State,
-    cx: &Context<'_>,
-) -> Option<(Requirement, Receipt)> {
-    let each = Requirement::ALL
-        .into_iter()
-        .flat_map(|requirement| device.received.iter().map(move |receipt| (requirement, *receipt)));
-    each.into_iter().find(|(requirement, receipt)| !requirement.holds(holder, receipt, state, cx))
-}
-
 /// Requirement 1: p_i ⊑ q, or a transfer rule of q allows it (S2), for the owner's policy q at release (S20).
-pub fn compliance(receipt: &Receipt, release: &Release, cx: &Context<'_>) -> bool {
-    release.own.is_some_and(|own| {
+pub fn compliance(receipt: &Receipt, provenance: &Provenance, cx: &Context<'_>) -> bool {
+    provenance.own.is_some_and(|own| {
         cx.is_about(own, receipt.item) && (cx.subsumes(receipt.policy, own) || covers_transfer(own, receipt.policy, cx))
     })
 }
 
 /// Requirement 2: before a controller received an item from its owner, she had its policy, about the item.
-pub fn informed_collection(receipt: &Receipt, release: &Release, cx: &Context<'_>) -> bool {
+pub fn informed_collection(receipt: &Receipt, provenance: &Provenance, cx: &Context<'_>) -> bool {
     let collected = cx.owner(receipt.item) == Some(receipt.sender);
-    !collected || (release.shown && release.offered == receipt.policy && cx.is_about(receipt.policy, receipt.item))
+    !collected
+        || (provenance.shown && provenance.offered == receipt.policy && cx.is_about(receipt.policy, receipt.item))
 }
 
 /// Requirement 3: before a controller received an item from another, that one had its policy, about the item, and the
 /// policy under which the owner released the item has a transfer rule that covers it.
-pub fn informed_transfer(receipt: &Receipt, release: &Release, cx: &Context<'_>) -> bool {
+pub fn informed_transfer(receipt: &Receipt, provenance: &Provenance, cx: &Context<'_>) -> bool {
     let transferred = cx.owner(receipt.item) != Some(receipt.sender);
-    !transferred || (release.known_to_sender == Some(true) && covers_transfer(release.offered, receipt.policy, cx))
+    !transferred
+        || (provenance.known_to_sender == Some(true) && covers_transfer(provenance.offered, receipt.policy, cx))
 }
 
 /// Requirement 4: no item is held at or past its deadline, plus the seconds an erasing sweep may take.
@@ -99,10 +90,9 @@ pub fn storage_limitation(receipt: &Receipt, sweep_seconds: u64, cx: &Context<'_
 }
 
 /// Requirement 5: what the owner has withdrawn is not held once the notice was delivered, and does not come back.
-pub fn withdrawal(holder: DeviceId, receipt: &Receipt, state: &State) -> bool {
-    let Some(withdrawn) = state.withdrawn.get(&(holder, receipt.item)) else { return true };
-    let release = state.releases.get(&holder).and_then(|releases| releases.get(receipt));
-    release.is_some_and(|release| release.epoch > *withdrawn)
+pub fn withdrawal(receipt: &Receipt, ghosts: &Ghosts) -> bool {
+    let Some(withdrawn) = ghosts.withdrawn.get(&receipt.item) else { return true };
+    ghosts.provenance.get(receipt).is_some_and(|provenance| provenance.epoch > *withdrawn)
 }
 
 /// ∃ tr ∈ q.TR · p ⊑ (q.t, tr, q.TR).

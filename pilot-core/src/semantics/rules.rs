@@ -1,15 +1,16 @@
 //! Table 2: R1, R2, SEND and TRANSFER, premises and effects apart.
 //!
 //! Every premise concerns one device. The sender's are judged when the message leaves ([`claim`]), the receiver's when
-//! it arrives ([`premises`]), on that device's share of the state alone (S5). Then [`apply`] makes the change.
+//! it arrives ([`premises`]), each on that device's share of the state alone (S5); then [`apply`] makes the change.
+//! [`happen`] does all three at once: Table 2 as printed, where messages take no time.
 
 use alloc::vec::Vec;
 
 use super::context::{Context, PolicyId};
-use super::event::{Claim, Delivery, Event, Handover};
-use super::state::{DeviceState, Epoch, Receipt, Release, State};
+use super::event::{Claim, Event, Handover};
+use super::state::{DeviceState, Epoch, Ghosts, Provenance, Receipt, State};
 use crate::active::Inactive;
-use crate::vocabulary::{DeviceId, Variable};
+use crate::vocabulary::Variable;
 
 /// A premise of Table 2 that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
@@ -79,7 +80,7 @@ pub fn claim(claim: &Claim, sender: &DeviceState, cx: &Context<'_>) -> Result<()
     }
 }
 
-/// SEND. All premises but the last three are about one policy each; p_sndr is any that makes them true.
+/// SEND. p_sndr is any own policy that makes the premises true.
 fn send_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
     ensure(cx.owner(handover.item) == Some(handover.sender), Premise::OwnerSends)?;
     receiver_premises(handover, sender, cx)?;
@@ -134,16 +135,17 @@ pub fn premises(event: &Event, receiver: &DeviceState, cx: &Context<'_>) -> Resu
             ensure(cx.is_comparable(*policy, *replaced), Premise::ReplacedIsComparable)
         }
         Event::Send(delivery) | Event::Transfer(delivery) => {
-            ensure(cx.is_about(delivery.policy, delivery.item), Premise::AboutItem)?;
-            ensure(cx.names_entity_of(delivery.policy, delivery.receiver), Premise::NamesReceiver)?;
-            ensure(cx.is_in_time(delivery.policy), Premise::InTime)
+            let Handover { receiver, item, policy, .. } = delivery.handover;
+            ensure(cx.is_about(policy, item), Premise::AboutItem)?;
+            ensure(cx.names_entity_of(policy, receiver), Premise::NamesReceiver)?;
+            ensure(cx.is_in_time(policy), Premise::InTime)
         }
         Event::Own { .. } | Event::Retract { .. } | Event::Erase { .. } => Ok(()),
     }
 }
 
-/// The effect of an event on the share of the device it concerns.
-pub fn apply_to(event: &Event, device: &mut DeviceState) {
+/// The effect of an event on the device it concerns. With an item comes its provenance.
+pub fn apply(event: &Event, provenance: Option<Provenance>, device: &mut DeviceState, ghosts: &mut Ghosts) {
     match event {
         Event::Own { device: own, added, removed } => {
             for policy in removed {
@@ -161,110 +163,76 @@ pub fn apply_to(event: &Event, device: &mut DeviceState) {
             device.policies.remove(&(*controller, *policy));
         }
         Event::Send(delivery) | Event::Transfer(delivery) => {
-            device.received.insert(delivery.receipt());
+            let (item, receipt) = (Variable::Item(delivery.handover.item), delivery.handover.receipt());
+            device.received.insert(receipt);
             match &delivery.value {
-                Some(value) => device.values.insert(Variable::Item(delivery.item), value.clone()),
-                None => device.values.remove(&Variable::Item(delivery.item)),
+                Some(value) => device.values.insert(item, value.clone()),
+                None => device.values.remove(&item),
             };
-        }
-        Event::Erase { item, .. } => {
-            let erased: Vec<Receipt> = device.receipts_of(*item).copied().collect();
-            for receipt in erased {
-                device.received.remove(&receipt);
-            }
-            device.values.remove(&Variable::Item(*item));
-        }
-    }
-}
-
-/// The effect of an event on the whole state. For a send or transfer, `release` is the ghost that came with the message.
-pub fn apply(event: &Event, release: Option<Release>, state: &mut State) {
-    let device = event.device();
-    apply_to(event, state.devices.entry(device).or_default());
-    match event {
-        Event::Send(delivery) | Event::Transfer(delivery) => {
-            if let Some(release) = release {
+            if let Some(provenance) = provenance {
                 // Messages may overtake each other: the owner's last release is the one that counts.
-                let known = state.releases.entry(device).or_default().entry(delivery.receipt()).or_insert(release);
-                *known = core::cmp::max_by_key(*known, release, |release| release.epoch);
+                let known = ghosts.provenance.entry(receipt).or_insert(provenance);
+                *known = core::cmp::max_by_key(*known, provenance, |provenance| provenance.epoch);
             }
         }
         Event::Erase { item, withdrawn, .. } => {
-            let ghosts = state.releases.entry(device).or_default();
-            let erased: Vec<Receipt> = ghosts.range(Receipt::all_of(*item)).map(|(receipt, _)| *receipt).collect();
+            let erased: Vec<Receipt> = device.receipts_of(*item).copied().collect();
             for receipt in erased {
-                ghosts.remove(&receipt);
+                device.received.remove(&receipt);
+                ghosts.provenance.remove(&receipt);
             }
+            device.values.remove(&Variable::Item(*item));
             if let Some(epoch) = withdrawn {
-                let known = state.withdrawn.entry((device, *item)).or_insert(*epoch);
+                let known = ghosts.withdrawn.entry(*item).or_insert(*epoch);
                 *known = (*known).max(*epoch);
             }
         }
-        _ => {}
     }
 }
 
-/// The ghost of a handover (S20), on the sender's share of the state and the ghosts of its receipts: for the owner,
-/// what she released the item by; for anybody else, what came with the receipt it is transferred under.
-pub fn release(handover: &Handover, state: &State, cx: &Context<'_>) -> Option<Release> {
-    let Handover { sender, receiver, item, policy } = *handover;
-    let device = state.devices.get(&sender)?;
-    let known = device.knows(receiver, policy) && cx.is_about(policy, item);
-    if cx.owner(item) == Some(sender) {
-        let active = |own: &PolicyId| cx.active_policy(*own, &device.values, receiver, item).is_ok();
-        let own: Vec<PolicyId> = device.policies_of(sender).filter(active).collect();
+/// How an item that is handed over came about (S20), on the sender's share of the state and its ghosts: from the
+/// owner, what she releases it by; from anybody else, what came with the receipt it is transferred under.
+pub fn provenance(handover: &Handover, sender: &DeviceState, ghosts: &Ghosts, cx: &Context<'_>) -> Option<Provenance> {
+    let Handover { sender: device, receiver, item, policy } = *handover;
+    let known = sender.knows(receiver, policy) && cx.is_about(policy, item);
+    if cx.owner(item) == Some(device) {
+        let active = |own: &PolicyId| cx.active_policy(*own, &sender.values, receiver, item).is_ok();
+        let own: Vec<PolicyId> = sender.policies_of(device).filter(active).collect();
         let own = own.iter().find(|own| cx.subsumes(policy, **own)).or(own.first()).copied();
-        return Some(Release { own, offered: policy, shown: known, epoch: Epoch::of(cx.now), known_to_sender: None });
+        return Some(Provenance {
+            own,
+            offered: policy,
+            shown: known,
+            epoch: Epoch::of(cx.now),
+            known_to_sender: None,
+        });
     }
     // Transferred under the owner's last release among those whose terms allow it; if none does, under any.
-    let ghosts = state.releases.get(&sender)?;
-    let receipts = || device.receipts_of(item).filter_map(|receipt| Some((receipt, ghosts.get(receipt)?)));
-    let allowing = receipts().filter(|(receipt, _)| rule_premises(receipt, handover, device, cx).is_ok());
-    let last = allowing.max_by_key(|(_, release)| release.epoch).or_else(|| receipts().next());
-    last.map(|(_, release)| Release { known_to_sender: Some(known), ..*release })
+    let receipts = || sender.receipts_of(item).filter_map(|receipt| Some((receipt, ghosts.provenance.get(receipt)?)));
+    let allowing = receipts().filter(|(receipt, _)| rule_premises(receipt, handover, sender, cx).is_ok());
+    let last = allowing.max_by_key(|(_, provenance)| provenance.epoch).or_else(|| receipts().next());
+    last.map(|(_, provenance)| Provenance { known_to_sender: Some(known), ..*provenance })
 }
 
-impl Event {
-    /// The device whose share of the state the event changes.
-    pub const fn device(&self) -> DeviceId {
-        match self {
-            Self::Own { device, .. } | Self::Retract { device, .. } => *device,
-            Self::Request { receiver, .. } => *receiver,
-            Self::Send(delivery) | Self::Transfer(delivery) => delivery.receiver,
-            Self::Erase { controller, .. } => *controller,
-        }
+/// Table 2 as printed: an event takes place at once, or a premise forbids it and nothing has changed.
+pub fn happen(event: &Event, state: &mut State, cx: &Context<'_>) -> Result<(), Premise> {
+    let mut came_about = None;
+    if let Some(sent) = event.claim() {
+        let (sender, ghosts) = state.devices.entry(sent.sender()).or_default();
+        claim(&sent, sender, cx)?;
+        came_about = sent.handover().and_then(|handover| provenance(handover, sender, ghosts, cx));
     }
-}
-
-impl Delivery {
-    /// The entry of ρ_rcv it makes.
-    pub const fn receipt(&self) -> Receipt {
-        Receipt { sender: self.sender, item: self.item, policy: self.policy }
-    }
-}
-
-/// The requests by which `receiver` takes up a policy of `sender`: R2 for each comparable one it knows, else R1 (S6).
-pub fn requests(
-    sender: DeviceId,
-    receiver: DeviceId,
-    policy: PolicyId,
-    known: &DeviceState,
-    cx: &Context<'_>,
-) -> Vec<Event> {
-    let comparable = known.policies_of(sender).filter(|known| cx.is_comparable(policy, *known));
-    let mut events: Vec<Event> =
-        comparable.map(|known| Event::Request { sender, receiver, policy, replaced: Some(known) }).collect();
-    if events.is_empty() {
-        events.push(Event::Request { sender, receiver, policy, replaced: None });
-    }
-    events
+    let (device, ghosts) = state.devices.entry(event.device()).or_default();
+    premises(event, device, cx)?;
+    apply(event, came_about, device, ghosts);
+    Ok(())
 }
 
 fn ensure(holds: bool, premise: Premise) -> Result<(), Premise> {
     if holds { Ok(()) } else { Err(premise) }
 }
 
-/// Whether one attempt holds; if not, how far the best one came: premises are declared in the order of Table 2.
+/// Whether one attempt holds; if not, how far the best one came: premises are declared in the order of checking.
 fn any_holds(attempts: impl Iterator<Item = Result<(), Premise>>, none: Premise) -> Result<(), Premise> {
     let mut best = none;
     for attempt in attempts {

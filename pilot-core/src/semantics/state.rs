@@ -8,24 +8,21 @@ use crate::evaluate::Values;
 use crate::value::{Time, Value};
 use crate::vocabulary::{DeviceId, ItemId, Variable};
 
-/// ⟨ν, π, ρ⟩: the union of all devices' shares. Ghosts are no part of it and do not count in comparisons of states.
-#[derive(Debug, Clone, Default)]
+/// ⟨ν, π, ρ⟩ of all devices, with their ghosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// Each device's share.
-    pub devices: BTreeMap<DeviceId, DeviceState>,
+    /// Each device's share of the state, and its ghosts.
+    pub devices: BTreeMap<DeviceId, (DeviceState, Ghosts)>,
+}
+
+/// What requirements speak of and the semantics does not have: how each receipt came about, and what was withdrawn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ghosts {
     /// How each receipt came about (S20).
-    pub releases: BTreeMap<DeviceId, BTreeMap<Receipt, Release>>,
-    /// Withdraw notices that have been delivered: to whom, about what, up to which epoch.
-    pub withdrawn: BTreeMap<(DeviceId, ItemId), Epoch>,
+    pub provenance: BTreeMap<Receipt, Provenance>,
+    /// Withdraw notices that were delivered: about what, up to which epoch.
+    pub withdrawn: BTreeMap<ItemId, Epoch>,
 }
-
-impl PartialEq for State {
-    fn eq(&self, other: &Self) -> bool {
-        self.devices == other.devices
-    }
-}
-
-impl Eq for State {}
 
 /// A device's share of ν, π and ρ; the program graphs that run on the device share it (S13).
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,9 +79,9 @@ impl Receipt {
     }
 }
 
-/// Ghost of a receipt (S20): how the owner let the item go. Transfers inherit it.
+/// How the owner let an item go (S20). Transfers inherit it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Release {
+pub struct Provenance {
     /// q: an own policy of the owner, active, about the item, and covering the policy she released it under.
     pub own: Option<PolicyId>,
     /// The policy under which the owner released it.
@@ -117,8 +114,13 @@ impl Epoch {
         Self::of(now).0.abs_diff(self.0) <= Self::WINDOW
     }
 
+    /// The last epoch that a message can have at `now`, as far as clocks may differ.
+    pub const fn last_at(now: Time) -> Self {
+        Self(Self::of(now).0.saturating_add(Self::WINDOW))
+    }
+
     /// Whether no message of this epoch, or of one before, can be accepted any more.
     pub const fn is_over_at(self, now: Time) -> bool {
-        self.0 + Self::WINDOW < Self::of(now).0
+        self.0.saturating_add(Self::WINDOW) < Self::of(now).0
     }
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::format::condition_text;
 use super::parse_condition;
 use crate::condition::Condition;
-use crate::diagnostic::{Located, Quoted};
+use crate::diagnostic::{Located, Quoted, foreign_message};
 use crate::policy::{Choice, CommunicationRule, Policy, UsageRule};
 use crate::value::Time;
 use crate::vocabulary::{Id, Order, Vocabulary};
@@ -93,7 +93,7 @@ fn read<'s, S: DeserializeSeed<'s>>(source: &'s str, seed: S) -> Result<S::Value
         let at = line_start + error.column().saturating_sub(1);
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
-        let message = message.strip_suffix(place.as_str()).unwrap_or(&message).to_string();
+        let message = foreign_message(message.strip_suffix(place.as_str()).unwrap_or(&message));
         Located::new(source, at..at + 1, JsonProblem::Malformed(message))
     })
 }

@@ -12,7 +12,7 @@ use crate::condition::{Comparison, Condition, ConditionProblem, Formula, MAX_DEP
 use crate::diagnostic::{Hint, Located, Quoted};
 use crate::function::Function;
 use crate::name::{NameError, RESERVED, check_name, looks_like_value, nearest};
-use crate::policy::{Choice, CommunicationRule, Policy, PolicyProblem, UsageRule};
+use crate::policy::{Choice, CommunicationRule, MAX_TRANSFERS, Policy, PolicyProblem, UsageRule};
 use crate::value::{Kind, NumberError, Time, TimeError, Value};
 use crate::vocabulary::{Entity, Id, Order, Purpose, Vocabulary};
 
@@ -183,6 +183,9 @@ impl<'s> Parser<'s> {
         let collection = self.rule(&mut comments.collection)?;
         let mut transfers: Vec<(CommunicationRule, RuleComments)> = Vec::new();
         while self.is_word("transfer") {
+            if transfers.len() == MAX_TRANSFERS {
+                return Err((self.peeked.span.clone(), SyntaxProblem::Policy(PolicyProblem::TooManyTransfers)));
+            }
             let mut own = RuleComments::default();
             let previous = transfers.last_mut().map_or(&mut comments.collection, |(_, comments)| comments);
             self.clause("transfer", &mut own.head, Some(&mut previous.until))?;
@@ -459,10 +462,8 @@ impl<'s> Parser<'s> {
     fn advance(&mut self) -> Result<(), Problem> {
         let mut next = self.lexer.next_token()?;
         // Comments nobody has asked for yet wait for the next clause.
-        let waiting = core::mem::take(&mut self.peeked.comments);
-        if !waiting.is_empty() {
-            next.comments = waiting.into_iter().chain(next.comments).collect();
-        }
+        core::mem::swap(&mut self.peeked.comments, &mut next.comments);
+        next.comments.append(&mut self.peeked.comments);
         self.peeked = next;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The TOML form of a vocabulary; strict, so that a misspelt section is an error and not an empty order.
 
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::order::Declared;
 use super::{Directory, Item, MAX_NAMES, Names, Order, Vocabulary, VocabularyError, VocabularyProblem};
-use crate::diagnostic::{Hint, Located, Quoted};
+use crate::diagnostic::{Hint, Located, Quoted, foreign_message};
 use crate::name::{check_name, nearest};
 use crate::value::Kind;
 use crate::vocabulary::{DeviceId, Id};
@@ -52,7 +52,7 @@ pub(super) fn read(source: &str) -> Result<Vocabulary, VocabularyError> {
 
 fn parse(source: &str) -> Result<File, Problem> {
     toml::from_str(source)
-        .map_err(|error| (error.span().unwrap_or(0..0), VocabularyProblem::Toml(error.message().to_string())))
+        .map_err(|error| (error.span().unwrap_or(0..0), VocabularyProblem::Toml(foreign_message(error.message()))))
 }
 
 fn build(file: File) -> Result<Vocabulary, Problem> {

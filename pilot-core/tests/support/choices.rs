@@ -22,8 +22,8 @@ impl Choices {
     }
 
     /// One of several.
-    pub fn pick<'o, T>(&mut self, options: &'o [T]) -> &'o T {
-        &options[self.below(options.len())]
+    pub fn pick<T: Clone>(&mut self, options: &[T]) -> T {
+        options[self.below(options.len())].clone()
     }
 
     /// True in one of `count` cases.

@@ -64,8 +64,8 @@ fn graph(choices: &mut Choices) -> Graph {
 /// A new name under up to three of the known ones: never a cycle.
 fn add_name(graph: &mut Graph, name: String, choices: &mut Choices) {
     let known: Vec<String> = graph.keys().cloned().collect();
-    let count = if known.is_empty() { 0 } else { *choices.pick(&[1, 0, 2, 3]) };
-    let parents = (0..count).map(|_| choices.pick(&known).clone()).collect();
+    let count = if known.is_empty() { 0 } else { choices.pick(&[1, 0, 2, 3]) };
+    let parents = (0..count).map(|_| choices.pick(&known)).collect();
     graph.insert(name, parents);
 }
 
@@ -79,7 +79,7 @@ pub fn more_words(words: &Words, choices: &mut Choices) -> Words {
     }
     for at in 0..choices.below(4) {
         // Not a datatype's name: that would change the kind of the items of that type.
-        more.attributes.insert(format!("{}w{at}", choices.pick(&PREFIXES)), *choices.pick(&Kind::ALL));
+        more.attributes.insert(format!("{}w{at}", choices.pick(&PREFIXES)), choices.pick(&Kind::ALL));
     }
     more
 }
@@ -146,8 +146,8 @@ fn any_formula(choices: &mut Choices, shape: Shape, depth: usize) -> Formula {
 
 /// t₁ ∗ t₂, mostly a variable and a constant.
 pub fn comparison(choices: &mut Choices, shape: Shape) -> Formula {
-    let kind = *choices.pick(&Kind::ALL);
-    let symbol = if kind.is_ordered() { symbol(choices) } else { *choices.pick(&["=", "!="]) };
+    let kind = choices.pick(&Kind::ALL);
+    let symbol = if kind.is_ordered() { symbol(choices) } else { choices.pick(&["=", "!="]) };
     let (left, right) = match choices.below(10) {
         0..=5 => (open_term(choices, kind, shape), constant(choices, kind, shape)),
         6..=7 => (constant(choices, kind, shape), open_term(choices, kind, shape)),
@@ -159,7 +159,7 @@ pub fn comparison(choices: &mut Choices, shape: Shape) -> Formula {
 
 /// One of the six comparisons.
 pub fn symbol(choices: &mut Choices) -> &'static str {
-    *choices.pick(&["=", "!=", "<", "<=", ">", ">="])
+    choices.pick(&["=", "!=", "<", "<=", ">", ">="])
 }
 
 /// A variable, or sometimes a function of some.
@@ -199,14 +199,14 @@ pub fn value(choices: &mut Choices, kind: Kind, shape: Shape) -> Value {
     let few = shape.few_constants || choices.one_in(2);
     match kind {
         Kind::Boolean => Value::Boolean(choices.one_in(2)),
-        Kind::Number if few => Value::Number(Number::from_millionths(*choices.pick(&NUMBERS))),
+        Kind::Number if few => Value::Number(Number::from_millionths(choices.pick(&NUMBERS))),
         Kind::Number => Value::Number(Number::from_millionths(choices.any_u64().cast_signed())),
-        Kind::String if few => Value::String((*choices.pick(&TEXTS)).into()),
+        Kind::String if few => Value::String(choices.pick(&TEXTS).into()),
         Kind::String => {
             let characters = (0..choices.below(12)).map(|_| char::from_u32(choices.any_u64() as u32 % 0x0003_0000));
             Value::String(characters.flatten().collect::<String>().into())
         }
-        Kind::Time if few => Value::Time(Time::from_unix(*choices.pick(&TIMES))),
+        Kind::Time if few => Value::Time(Time::from_unix(choices.pick(&TIMES))),
         Kind::Time => Value::Time(Time::from_unix(choices.any_u64() % (Time::LAST_WRITABLE.unix() + 1))),
     }
 }
@@ -217,12 +217,12 @@ pub fn values(choices: &mut Choices) -> Values {
     for (name, kind) in VARIABLES {
         let kind = match choices.below(40) {
             0 => continue,
-            1 => *choices.pick(&Kind::ALL),
+            1 => choices.pick(&Kind::ALL),
             _ => kind,
         };
         let value = match value(choices, kind, SMALL) {
             Value::Number(number) => {
-                let aside = *choices.pick(&[0, 0, 1, -1, 250_000]);
+                let aside = choices.pick(&[0, 0, 1, -1, 250_000]);
                 Value::Number(Number::from_millionths(number.millionths() + aside))
             }
             Value::String(text) if choices.one_in(3) => Value::String(format!("{text}is").into()),

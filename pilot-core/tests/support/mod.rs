@@ -14,6 +14,7 @@ pub mod brute_force;
 pub mod choices;
 pub mod fuzz_bodies;
 pub mod generate;
+pub mod hard_conditions;
 pub mod mutator;
 pub mod named;
 pub mod oracle;

@@ -21,6 +21,7 @@ pub fn fuzz(name: &str, seeds: &[Vec<u8>], dictionary: &[&str], body: fn(&[u8]) 
     println!("fuzzing {name} for {seconds} s with FUZZ_SEED={seed}");
 
     let mut random = Random(seed);
+    let shortest = seeds.iter().map(Vec::len).max().unwrap_or(0) / 2;
     let mut inputs = seeds.to_vec();
     for input in seeds {
         assert!(body(input), "{name} refuses the seed `{}`", input.escape_ascii());
@@ -28,7 +29,10 @@ pub fn fuzz(name: &str, seeds: &[Vec<u8>], dictionary: &[&str], body: fn(&[u8]) 
     let start = Instant::now();
     let (mut runs, mut accepted) = (0_u64, 0_u64);
     while start.elapsed().as_secs_f64() < seconds {
-        let input = mutated(&inputs, dictionary, &mut random);
+        // Half of the time from a seed, so that the inputs do not all end as one long comment.
+        let of = if random.below(2) == 0 { seeds.len() } else { inputs.len() };
+        let at = random.below(of);
+        let input = mutated(inputs[at].clone(), &inputs, dictionary, &mut random);
         let began = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| body(&input)));
         let took = began.elapsed();
@@ -38,8 +42,9 @@ pub fn fuzz(name: &str, seeds: &[Vec<u8>], dictionary: &[&str], body: fn(&[u8]) 
             resume_unwind(panic)
         });
         assert!(took < STALL, "{name} took {took:?} for `{}`", input.escape_ascii());
-        if is_accepted {
-            accepted += 1;
+        accepted += u64::from(is_accepted);
+        // Short ones would soon be all there is.
+        if is_accepted && input.len() >= shortest {
             if inputs.len() < MAX_INPUTS {
                 inputs.push(input);
             } else {
@@ -53,8 +58,7 @@ pub fn fuzz(name: &str, seeds: &[Vec<u8>], dictionary: &[&str], body: fn(&[u8]) 
     assert!(seconds < SECONDS || accepted > 0, "{name}: no mutation was accepted");
 }
 
-fn mutated(inputs: &[Vec<u8>], dictionary: &[&str], random: &mut Random) -> Vec<u8> {
-    let mut input = inputs[random.below(inputs.len())].clone();
+fn mutated(mut input: Vec<u8>, inputs: &[Vec<u8>], dictionary: &[&str], random: &mut Random) -> Vec<u8> {
     for _ in 0..=random.below(4) {
         let at = random.below(input.len() + 1);
         let end = at + random.below((input.len() - at).min(32) + 1);

@@ -99,10 +99,7 @@ pub fn eval(values: &Values, formula: &Formula, words: &Words) -> Option<bool> {
     match formula {
         Formula::True => Some(true),
         Formula::False => Some(false),
-        Formula::Not(inner) => match eval(values, inner, words) {
-            Some(value) => Some(!value),
-            None => None,
-        },
+        Formula::Not(inner) => eval(values, inner, words).map(|value| !value),
         Formula::And(left, right) => match (eval(values, left, words), eval(values, right, words)) {
             (Some(left), Some(right)) => Some(left && right),
             _ => None,

@@ -35,7 +35,7 @@ fn looser_rule(rule: &Rule, words: &Words, choices: &mut Choices) -> Rule {
         condition: looser_formula(&rule.condition, choices),
         entity: upwards(&words.entities, &rule.entity, choices),
         purposes: rule.purposes.iter().map(|p| upwards(&words.purposes, p, choices)).chain(more).collect(),
-        retention: rule.retention.saturating_add(*choices.pick(&[0, 1, 1_800, u64::MAX])),
+        retention: rule.retention.saturating_add(choices.pick(&[0, 1, 1_800, u64::MAX])),
     }
 }
 
@@ -68,7 +68,7 @@ pub fn looser_formula(formula: &Formula, choices: &mut Choices) -> Formula {
                 ">" => [">", ">=", "!="],
                 other => [other; 3],
             };
-            Formula::Compare(left.clone(), *choices.pick(&looser), right.clone())
+            Formula::Compare(left.clone(), choices.pick(&looser), right.clone())
         }
         _ => formula.clone(),
     }
