@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
 use pilot_core::codec::CodecError;
+use pilot_core::diagnostic::Quoted;
 use pilot_core::syntax::SyntaxError;
 use pilot_core::syntax::json::JsonError;
 use pilot_core::vocabulary::VocabularyError;
@@ -28,6 +29,12 @@ pub(crate) enum Failure {
     /// A file that cannot be read.
     #[error("{0}: {1}")]
     Read(Origin, io::Error),
+    /// Something that is no file where only files are read.
+    #[error("{0}: not a regular file")]
+    NotAFile(Origin),
+    /// A socket, which cannot be opened.
+    #[error("{0}: a socket cannot be read as a file (`-` is standard input)")]
+    Socket(Origin),
     /// A file larger than its kind may be.
     #[error("{0}: more than {1} bytes")]
     TooLarge(Origin, usize),
@@ -37,6 +44,15 @@ pub(crate) enum Failure {
     /// A bad vocabulary.
     #[error("{0}: {1}")]
     Vocabulary(Origin, Box<VocabularyError>),
+    /// A subject's vocabulary and another one of a controller.
+    #[error("{0} and {1} differ: choose one with --vocabulary FILE")]
+    TwoVocabularies(Origin, Origin),
+    /// A vocabulary of a controller, where the subject has none.
+    #[error(
+        "{0}: this is the controller's vocabulary, and there is none beside the subject's policies: \
+         choose one with --vocabulary FILE"
+    )]
+    ForeignVocabulary(Origin),
     /// A bad policy file.
     #[error("{0}: {1}{2}")]
     Syntax(Origin, Box<SyntaxError>, LookedUp),
@@ -50,14 +66,26 @@ pub(crate) enum Failure {
     #[error("{0}: there is no policy in it")]
     NoPolicy(Origin),
     /// A policy that is not in the file.
-    #[error("{0}: there is no policy called `{1}`")]
-    NoSuchPolicy(Origin, String),
+    #[error("{0}: there is no policy called {1}")]
+    NoSuchPolicy(Origin, Quoted),
     /// A form that holds one policy, and several to choose from.
     #[error("{0}: it has {1} policies; choose one with --policy NAME")]
     SeveralPolicies(Origin, usize),
     /// Formatting is for the text form.
     #[error("{0}: only policies in text form are formatted")]
     NotText(Origin),
+    /// A text that grows beyond what could be read again.
+    #[error("{0}: formatted, it would have more than {1} bytes")]
+    FormattedTooLarge(Origin, usize),
+    /// A file under several names: the others would keep the old text.
+    #[error("{0}: it has other names (hard links), which would keep the old text; it is left as it is")]
+    HardLinked(Origin),
+    /// A file that would change hands.
+    #[error("{0}: its owner and group could not be kept: {1}; it is left as it is")]
+    Owner(Origin, io::Error),
+    /// A file that somebody else has written to meanwhile.
+    #[error("{0}: it has changed since it was read; it is left as it is")]
+    Changed(Origin),
     /// Standard input can be read once.
     #[error("only one file can be `-`, standard input")]
     StandardInputTwice,
@@ -121,6 +149,12 @@ impl Console {
         // In the order of the events when both streams are one terminal. Nobody can be told of a failure here.
         let _ = self.flush();
         let _ = writeln!(io::stderr().lock(), "error: {what}");
+    }
+
+    /// Says what may surprise, but is no error.
+    pub(crate) fn note(&mut self, what: impl Display) {
+        let _ = self.flush();
+        let _ = writeln!(io::stderr().lock(), "note: {what}");
     }
 
     /// Flushes the output and turns the answer into an exit code.

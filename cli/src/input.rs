@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pilot_core::codec::{self, CodecProblem};
-use pilot_core::diagnostic::Located;
+use pilot_core::diagnostic::{Located, is_invisible};
 use pilot_core::name::check_name;
 use pilot_core::policy::{Choice, MAX_POLICY_BYTES};
 use pilot_core::syntax::json::{self, MAX_JSON_BYTES};
@@ -39,7 +40,7 @@ impl fmt::Display for Origin {
         match self {
             Self::StandardInput => out.write_str("standard input"),
             // A terminal must not be steered by a file's name.
-            Self::File(path) => out.write_str(&path.to_string_lossy().replace(char::is_control, "\u{fffd}")),
+            Self::File(path) => out.write_str(&path.to_string_lossy().replace(is_invisible, "\u{fffd}")),
             Self::BuiltIn(name) => out.write_str(name),
         }
     }
@@ -48,8 +49,8 @@ impl fmt::Display for Origin {
 /// The vocabulary of policy commands.
 #[derive(Debug, Args)]
 pub(crate) struct VocabularyOption {
-    /// Vocabulary of the policies [default: `vocabulary.toml` beside the (first) file if there is one, otherwise the
-    /// built-in vocabulary]
+    /// Vocabulary of the policies [default: `vocabulary.toml` beside the (first) file, or where subjects are compared
+    /// with, beside theirs, if there is one, otherwise the built-in vocabulary]
     #[arg(long, value_name = "FILE")]
     vocabulary: Option<PathBuf>,
 }
@@ -57,12 +58,47 @@ pub(crate) struct VocabularyOption {
 impl VocabularyOption {
     /// The vocabulary asked for, or the one beside `file`, or the built-in one.
     pub(crate) fn load(&self, file: &Path) -> Result<Words, Failure> {
+        // Without a directory of its own, standard input is in the working directory.
+        self.load_of_subject(Some(directory_of(file)), &[])
+    }
+
+    /// Where a controller's policies are judged by a subject's: the vocabulary asked for, or the one in the subject's
+    /// directory, or the built-in one.
+    ///
+    /// Vocabularies decide: where `broker` is a kind of `shop`, who accepts the shop accepts the broker. So a controller
+    /// has no say in it, and where one keeps another vocabulary beside its policies, somebody has to choose.
+    pub(crate) fn load_of_subject(&self, subject: Option<&Path>, controllers: &[&Path]) -> Result<Words, Failure> {
         if let Some(path) = &self.vocabulary {
             return Words::load(path);
         }
-        // Without a directory of its own, a file (or standard input) is in the working directory.
-        let beside = file.parent().unwrap_or(Path::new("")).join("vocabulary.toml");
-        if beside.is_file() { Words::load(&beside) } else { Words::built_in() }
+        let own = subject.map_or(Ok(None), vocabulary_in)?;
+        for file in controllers.iter().filter(|file| Origin::from(**file) != Origin::StandardInput) {
+            match (&own, vocabulary_in(directory_of(file))?) {
+                (Some((own, text)), Some((other, its_text))) if *text != its_text => {
+                    return Err(Failure::TwoVocabularies(own.clone(), other));
+                }
+                (None, Some((other, _))) => return Err(Failure::ForeignVocabulary(other)),
+                _ => {}
+            }
+        }
+        own.map_or_else(Words::built_in, |(origin, text)| Words::parse(&text, origin))
+    }
+}
+
+/// The directory of a file; of one without, and of standard input, the working directory.
+pub(crate) fn directory_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
+/// The text of the vocabulary in a directory, if there is one.
+fn vocabulary_in(directory: &Path) -> Result<Option<(Origin, String)>, Failure> {
+    let path = directory.join("vocabulary.toml");
+    if is_regular_file(&path)? {
+        Ok(Some((path.as_path().into(), text(&path, MAX_VOCABULARY_BYTES)?)))
+    } else if path.exists() {
+        Err(Failure::NotAFile(path.as_path().into()))
+    } else {
+        Ok(None)
     }
 }
 
@@ -177,19 +213,38 @@ pub(crate) fn text(path: &Path, limit: usize) -> Result<String, Failure> {
 }
 
 fn bytes(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
-    let read = |reader: &mut dyn Read| {
-        let mut bytes = Vec::new();
-        // One byte more than allowed tells a file of the limit's size from a larger one.
-        reader.take(limit as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
-    };
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells a file of the limit's size from a larger one.
+    match open(path)?.take(limit as u64 + 1).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() > limit => Err(Failure::TooLarge(path.into(), limit)),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Failure::Read(path.into(), error)),
+    }
+}
+
+/// Opens what somebody named: a file, `-`, or a pipe, which a shell makes of `<(…)`.
+///
+/// A pipe may keep its reader waiting. What nobody named, only found, is read if it [`is_regular_file`].
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     let origin = Origin::from(path);
-    let bytes = match &origin {
-        Origin::StandardInput => read(&mut io::stdin().lock()),
-        _ => File::open(path).and_then(|mut file| read(&mut file)),
-    };
-    match bytes {
-        Ok(bytes) if bytes.len() > limit => Err(Failure::TooLarge(origin, limit)),
-        bytes => bytes.map_err(|error| Failure::Read(origin, error)),
+    if origin == Origin::StandardInput {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
+        return Err(Failure::Socket(origin));
+    }
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => Err(Failure::Read(origin, error)),
+    }
+}
+
+/// Whether there is a file, links followed, that can be read without waiting for anybody.
+pub(crate) fn is_regular_file(path: &Path) -> Result<bool, Failure> {
+    match path.metadata() {
+        Ok(metadata) => Ok(metadata.is_file()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Failure::Read(path.into(), error)),
     }
 }
 

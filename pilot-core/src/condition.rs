@@ -135,6 +135,19 @@ impl Condition {
         matches!(*self.0, Formula::True)
     }
 
+    /// How many comparisons it has.
+    pub fn comparisons(&self) -> usize {
+        fn count(formula: &Formula) -> usize {
+            match formula {
+                Formula::True | Formula::False => 0,
+                Formula::Compare(..) => 1,
+                Formula::Not(inner) => count(inner),
+                Formula::And(left, right) | Formula::Or(left, right) => count(left) + count(right),
+            }
+        }
+        count(&self.0)
+    }
+
     /// The formula.
     pub fn formula(&self) -> &Formula {
         &self.0

@@ -44,7 +44,7 @@ impl<E> Located<E> {
             match character {
                 '\t' => excerpt.push(' '),
                 // A terminal must not be steered by the input it is shown.
-                character if character.is_control() => excerpt.push('\u{fffd}'),
+                character if is_invisible(character) => excerpt.push('\u{fffd}'),
                 character => excerpt.push(character),
             }
         }
@@ -116,7 +116,7 @@ pub(crate) fn foreign_message(text: &str) -> String {
 
 /// The first characters of a text, without those that steer a terminal.
 fn shortened(text: &str, chars: usize) -> String {
-    let visible = |character: char| if character.is_control() { '\u{fffd}' } else { character };
+    let visible = |character: char| if is_invisible(character) { '\u{fffd}' } else { character };
     let mut kept: String = text.chars().take(chars).map(visible).collect();
     if text.chars().nth(chars).is_some() {
         kept.push('…');
@@ -128,6 +128,15 @@ impl fmt::Display for Quoted {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "`{}`", self.0)
     }
+}
+
+/// Characters that would let a text show something else than it says: controls, bidirectional marks, fillers.
+pub fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// "; did you mean `x`?", or nothing.

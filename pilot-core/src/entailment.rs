@@ -23,7 +23,7 @@ use crate::evaluate::Values;
 use crate::value::{Kind, Value};
 
 /// How many decided pairs of conditions are remembered; when full, all are forgotten and decided anew.
-pub const MAX_REMEMBERED: usize = 65_536;
+pub const MAX_REMEMBERED: usize = 4_096;
 
 impl Condition {
     /// c₁ ⟹ c₂: on every state on which c₁ evaluates to true, so does c₂.

@@ -13,7 +13,7 @@ use crate::value::Time;
 use crate::vocabulary::Vocabulary;
 
 /// Files with more policies than this are not searched for [`Lint::Shadowed`] ones: each is compared with each.
-pub const MAX_SHADOW_POLICIES: usize = 10_000;
+pub const MAX_SHADOW_POLICIES: usize = 500;
 
 /// A kind of finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

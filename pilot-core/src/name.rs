@@ -1,7 +1,6 @@
 //! Names: what a vocabulary may call things, and the nearest known name when one is misspelt.
 
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
@@ -63,53 +62,65 @@ pub(crate) fn looks_like_value(word: &str) -> bool {
             && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':')))
 }
 
+/// The most edits between a word and the name it may be a misspelling of.
+const MAX_EDITS: usize = 3;
+
 /// The known name nearest to `wanted`, if one is near enough to be a misspelling of it.
 pub fn nearest<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
     if wanted.len() > MAX_NAME_BYTES {
         return None;
     }
-    let wanted = wanted.to_ascii_lowercase();
-    let mut limit = (wanted.len() / 3).clamp(1, 4);
     let mut best = None;
+    // One more than is allowed: what is found must be nearer than this.
+    let mut bound = (wanted.len() / 3).clamp(1, MAX_EDITS) + 1;
     for name in known {
-        if let Some(distance) = edit_distance(wanted.as_bytes(), name.to_ascii_lowercase().as_bytes(), limit) {
-            best = Some(name);
-            match distance.checked_sub(1) {
-                Some(closer) => limit = closer,
-                None => break,
-            }
+        if bound == 0 {
+            break;
+        }
+        if let Some(edits) = edits_below(bound, wanted.as_bytes(), name.as_bytes()) {
+            (best, bound) = (Some(name), edits);
         }
     }
     best.map(ToString::to_string)
 }
 
-/// Levenshtein's distance, if it is at most `limit`.
-fn edit_distance(from: &[u8], to: &[u8], limit: usize) -> Option<usize> {
-    if from.len().abs_diff(to.len()) > limit {
+/// Levenshtein's distance, if it is below `bound`, capitals aside. Only cells near the diagonal can matter, so a long
+/// name costs no more than its length times `bound`.
+fn edits_below(bound: usize, from: &[u8], to: &[u8]) -> Option<usize> {
+    if from.len().abs_diff(to.len()) >= bound {
         return None;
     }
-    let mut row: Vec<usize> = (0..=to.len()).collect();
+    let mut row: [usize; MAX_NAME_BYTES + 1] = core::array::from_fn(|at| at);
     for (at, byte) in from.iter().enumerate() {
-        let mut left = at + 1;
+        let first = (at + 1).saturating_sub(bound);
+        let last = (at + 1 + bound).min(to.len());
+        let mut diagonal = *row.get(first)?;
+        // Left of the band nothing is reachable within the bound.
+        let mut left = if first == 0 { at + 1 } else { bound };
+        *row.get_mut(first)? = left;
         let mut smallest = left;
-        let mut diagonal = core::mem::replace(row.first_mut()?, left);
-        for (other, cell) in to.iter().zip(row.iter_mut().skip(1)) {
-            let changed = diagonal + usize::from(byte != other);
+        for (other, cell) in to.get(first..last)?.iter().zip(row.get_mut(first + 1..=last)?) {
+            let changed = diagonal + usize::from(!byte.eq_ignore_ascii_case(other));
             diagonal = *cell;
             left = changed.min(diagonal + 1).min(left + 1);
             *cell = left;
             smallest = smallest.min(left);
         }
-        if smallest > limit {
+        if smallest >= bound {
             return None;
         }
+        // Right of the band likewise.
+        if let Some(cell) = row.get_mut(last + 1) {
+            *cell = bound;
+        }
     }
-    row.last().copied().filter(|distance| *distance <= limit)
+    row.get(to.len()).copied().filter(|edits| *edits < bound)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn names_are_words_that_mean_nothing_else() {
@@ -135,5 +146,35 @@ mod tests {
         assert_eq!(nearest("hotel_add", known.into_iter()).as_deref(), Some("hotel_ads"));
         assert_eq!(nearest("Newsleter", known.into_iter()).as_deref(), Some("newsletter"));
         assert_eq!(nearest("research", known.into_iter()), None);
+        assert_eq!(nearest("NEWSLETTER", known.into_iter()).as_deref(), Some("newsletter"));
+        assert_eq!(nearest("a", ["ab", "b"].into_iter()).as_deref(), Some("ab"), "the first of equals");
+    }
+
+    /// Levenshtein's distance by its definition.
+    fn slow(from: &[u8], to: &[u8]) -> usize {
+        match (from.split_first(), to.split_first()) {
+            (None, _) => to.len(),
+            (_, None) => from.len(),
+            (Some((a, rest)), Some((b, others))) if a == b => slow(rest, others),
+            (Some((_, rest)), Some((_, others))) => 1 + slow(rest, others).min(slow(rest, to)).min(slow(from, others)),
+        }
+    }
+
+    #[test]
+    fn the_banded_distance_is_the_distance() {
+        let words: Vec<String> =
+            ["", "a", "b", "ab", "ba", "abc", "acb", "aabb", "bbaa", "abab", "aaaaa", "baaab", "abcabc"]
+                .into_iter()
+                .map(String::from)
+                .collect();
+        for from in &words {
+            for to in &words {
+                let distance = slow(from.as_bytes(), to.as_bytes());
+                for bound in 1..=4 {
+                    let expected = Some(distance).filter(|distance| *distance < bound);
+                    assert_eq!(edits_below(bound, from.as_bytes(), to.as_bytes()), expected, "{from} {to} {bound}");
+                }
+            }
+        }
     }
 }

@@ -12,9 +12,11 @@ use crate::value::Time;
 use crate::vocabulary::{DataType, Entity, Purpose, Vocabulary};
 
 /// The most purposes in one rule.
-pub const MAX_PURPOSES: usize = 1_024;
+pub const MAX_PURPOSES: usize = 256;
 /// The most transfer rules in one policy.
 pub const MAX_TRANSFERS: usize = 256;
+/// The most comparisons in all conditions of one policy: p ⊑ q asks for entailments between all their transfer rules.
+pub const MAX_POLICY_COMPARISONS: usize = 256;
 /// The most bytes of one policy in canonical form.
 pub const MAX_POLICY_BYTES: usize = 64 << 10;
 
@@ -84,6 +86,9 @@ pub enum PolicyProblem {
     /// More than [`MAX_TRANSFERS`].
     #[error("a policy has at most {MAX_TRANSFERS} transfer rules")]
     TooManyTransfers,
+    /// More than [`MAX_POLICY_COMPARISONS`].
+    #[error("the conditions of a policy have at most {MAX_POLICY_COMPARISONS} comparisons together")]
+    TooManyComparisons,
     /// More than [`MAX_POLICY_BYTES`].
     #[error("a policy takes at most {MAX_POLICY_BYTES} bytes")]
     TooLarge,
@@ -129,6 +134,10 @@ impl Policy {
         transfers.sort_by(|a, b| a.written_order(b, vocabulary));
         if transfers.iter().zip(transfers.iter().skip(1)).any(|(rule, next)| rule == next) {
             return Err(PolicyProblem::DuplicateTransfer);
+        }
+        let rules = transfers.iter().chain([&collection]);
+        if rules.map(|rule| rule.condition.comparisons()).sum::<usize>() > MAX_POLICY_COMPARISONS {
+            return Err(PolicyProblem::TooManyComparisons);
         }
         let policy = Self { datatype, collection, transfers };
         if crate::codec::encoded_len(&policy, vocabulary) > MAX_POLICY_BYTES {

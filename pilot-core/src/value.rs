@@ -46,7 +46,7 @@ impl fmt::Display for Kind {
 }
 
 /// A value c ∈ 𝒱. The undefined value ⊥ is the absence of one: `Option<Value>`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value {
     /// A decimal number.
     Number(Number),
@@ -56,6 +56,13 @@ pub enum Value {
     Boolean(bool),
     /// A moment.
     Time(Time),
+}
+
+/// Says the kind only: values are personal, and `Debug` ends up in logs and panics.
+impl fmt::Debug for Value {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "<{}>", self.kind())
+    }
 }
 
 impl Value {

@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use self::file::{DEFAULT_VOCABULARY, MAX_VOCABULARY_BYTES};
-pub use self::order::{Id, MAX_NAMES, Order};
+pub use self::order::{Id, MAX_NAMES, MAX_PARENTS, Order};
 use crate::diagnostic::{Hint, Located, Quoted};
 use crate::name::{NameError, nearest};
 use crate::value::Kind;
@@ -226,6 +226,9 @@ pub enum VocabularyProblem {
     /// An order with more than [`MAX_NAMES`] names, or as many attributes, devices or items.
     #[error("a section has at most {MAX_NAMES} names")]
     TooManyNames,
+    /// A name with more than [`MAX_PARENTS`] direct parents.
+    #[error("a name has at most {MAX_PARENTS} parents")]
+    TooManyParents,
     /// Not a name.
     #[error("bad name {0}: {1}")]
     Name(Quoted, NameError),
@@ -236,7 +239,7 @@ pub enum VocabularyProblem {
     #[error("unknown parent {0}{1}")]
     UnknownParent(Quoted, Hint),
     /// Names that are each more general than the other.
-    #[error("cycle: {}", .0.join(" ≤ "))]
+    #[error("cycle: {}", shorten(.0))]
     Cycle(Vec<String>),
     /// An attribute of a kind that does not exist.
     #[error("unknown kind {0}: an attribute is a number, string, boolean or time")]
@@ -256,4 +259,13 @@ pub enum VocabularyProblem {
     /// `extends` something other than the built-in vocabulary.
     #[error("unknown vocabulary {0}: only `default` can be extended")]
     UnknownBase(Quoted),
+}
+
+/// A cycle in words; of a long one, the beginning and the end.
+fn shorten(cycle: &[String]) -> String {
+    const SHOWN: usize = 8;
+    match (cycle.get(..SHOWN), cycle.last()) {
+        (Some(first), Some(last)) if cycle.len() > SHOWN + 1 => alloc::format!("{} ≤ … ≤ {last}", first.join(" ≤ ")),
+        _ => cycle.join(" ≤ "),
+    }
 }

@@ -337,3 +337,18 @@ fn mistakes_in_bytes_are_shown_where_they_are() {
         assert_eq!(error.to_string(), message, "{}", bytes.escape_ascii());
     }
 }
+
+/// What a reviewer sees is what there is: characters that hide or reorder text are refused, in comments as well.
+#[test]
+fn invisible_characters_are_refused_everywhere() {
+    let vocabulary = Vocabulary::built_in().unwrap();
+    for strange in ["\u{200b}", "\u{202e}", "\u{2066}", "\u{61c}", "\u{3164}", "\u{e0041}", "\u{7f}", "\u{1b}", "a\rb"]
+    {
+        for text in
+            [format!("// a{strange}b\n"), format!("policy p {{ nothing }} # {strange}x\n"), format!("poli{strange}cy")]
+        {
+            assert!(parse_file(&text, &vocabulary).is_err(), "{text:?}");
+        }
+    }
+    assert!(parse_file("// tabs\tand é are fine\r\npolicy p { nothing }\r\n", &vocabulary).is_ok());
+}

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use pilot_core::condition::MAX_COMPARISONS;
 use pilot_core::entailment::{Entailments, MAX_REMEMBERED};
+use pilot_core::function::Function;
 use pilot_core::syntax::parse_condition;
+use pilot_core::value::{Kind, Number, Value};
 use pilot_core::vocabulary::Vocabulary;
 use proptest::prelude::{prop_assert, prop_assert_eq};
 
 use support::choices::{Choices, cases};
-use support::generate::{SMALL, WIDE, formula, values, words};
-use support::named::{Formula, resolve_values};
+use support::generate::{SMALL, WIDE, formula, value, values, words};
+use support::named::{Formula, Term, resolve_values};
 use support::related::{changed_formula, looser_formula};
 use support::{brute_force, for_all, hard_conditions, oracle};
 
@@ -52,6 +54,35 @@ fn evaluation_agrees_with_table_3() {
     });
 }
 
+/// Reference: Table 3: the interpretations of functions.
+#[test]
+fn functions_agree_with_the_slow_twin() {
+    let cases = cases(CHOICES, |choices| {
+        let function = choices.pick(&Function::ALL);
+        let arguments = function.parameters().iter().map(|kind| match (function, kind) {
+            // A place on the globe.
+            (Function::Distance, _) => {
+                Value::Number(Number::from_millionths((choices.any_u64() % 360_000_000) as i64 - 180_000_000))
+            }
+            _ => value(choices, *kind, WIDE),
+        });
+        let arguments: Vec<Value> = arguments.collect();
+        (function, arguments)
+    });
+    // Yes: the result is a number.
+    for_all(&cases, 0.6..=0.8, |(function, arguments)| {
+        let expected = oracle::call(function.name(), &arguments);
+        let found = function.apply(&arguments).unwrap();
+        if let (Function::Distance, Value::Number(found), Value::Number(expected)) = (function, &found, &expected) {
+            // Two formulas, each rounded in its own way: a centimetre is what they may differ by.
+            prop_assert!(found.millionths().abs_diff(expected.millionths()) < 10_000, "{found} and {expected}");
+        } else {
+            prop_assert_eq!(&found, &expected);
+        }
+        Ok(found.kind() == Kind::Number)
+    });
+}
+
 /// Reference: S10.
 #[test]
 fn entailment_agrees_with_brute_force() {
@@ -62,6 +93,36 @@ fn entailment_agrees_with_brute_force() {
         prop_assert_eq!(from.entails(&to), expected);
         let remembered = Entailments::default();
         prop_assert_eq!([remembered.entails(&from, &to), remembered.entails(&from, &to)], [expected; 2]);
+        Ok(expected)
+    });
+}
+
+/// More unknowns than the search looks at together: nine atoms, each in several places.
+#[test]
+fn entailment_of_crowded_conditions_agrees_with_brute_force() {
+    fn crowd(choices: &mut Choices, leaves: usize) -> Formula {
+        if leaves == 1 {
+            let at = choices.below(9);
+            let [left, right] = [at, at + 16].map(|at| Term::Variable(format!("x{at}")));
+            let atom = Formula::Compare(left, "<", right);
+            return if choices.one_in(2) { Formula::Not(Box::new(atom)) } else { atom };
+        }
+        let here = 1 + choices.below(leaves - 1);
+        let sides = (Box::new(crowd(choices, here)), Box::new(crowd(choices, leaves - here)));
+        if choices.one_in(2) { Formula::And(sides.0, sides.1) } else { Formula::Or(sides.0, sides.1) }
+    }
+    let cases = cases(CHOICES, |choices| {
+        // All atoms are known to the first condition, whatever it says about them.
+        let known = (0..9).map(|at| [at, at + 16].map(|at| Term::Variable(format!("x{at}"))));
+        let known = known.map(|[left, right]| Formula::Compare(left, "<", right));
+        let known = known.reduce(|all, atom| Formula::Or(Box::new(all), Box::new(atom))).unwrap_or(Formula::True);
+        let from = Formula::And(Box::new(crowd(choices, 7)), Box::new(known));
+        (from, crowd(choices, 12))
+    });
+    let vocabulary = Vocabulary::from_toml(&hard_conditions::attributes()).unwrap();
+    for_all(&cases, 0.1..=0.9, |(from, to)| {
+        let expected = brute_force::entails(&from, &to);
+        prop_assert_eq!(from.resolve(&vocabulary).entails(&to.resolve(&vocabulary)), expected);
         Ok(expected)
     });
 }

@@ -91,9 +91,12 @@ fn the_json_of_a_policy_parses_back_to_it() {
         prop_assert_eq!(&value["collection"]["purposes"], &serde_json::json!(purposes));
         prop_assert_eq!(&value["collection"]["retention"], &serde_json::json!(named.collection.retention));
         prop_assert_eq!(&value["datatype"], &serde_json::json!(named.datatype));
-        let entities: Vec<&str> =
-            value["transfers"].as_array().unwrap().iter().map(|rule| rule["entity"].as_str().unwrap()).collect();
-        prop_assert!(entities.is_sorted() && entities.len() == named.transfers.len());
+        let transfers = value["transfers"].as_array().unwrap();
+        let keys = transfers.iter().map(|rule| {
+            let purposes: Vec<String> = serde_json::from_value(rule["purposes"].clone()).unwrap();
+            (rule["entity"].as_str(), rule["retention"].as_u64(), purposes, rule["condition"].as_str())
+        });
+        prop_assert!(keys.is_sorted() && transfers.len() == named.transfers.len());
         Ok(true)
     });
 }
@@ -239,6 +242,38 @@ policy offers-and-hotels {
     assert_eq!(json::text(&Choice::Nothing, &vocabulary), "null");
     assert_eq!(encode(&Choice::Nothing, &vocabulary), [0xf6]);
     assert_eq!(policy_text("p", &Choice::Nothing, &vocabulary), "policy p {\n  nothing\n}\n");
+}
+
+/// Rules that differ in nothing else are in the order of their conditions as texts, where 18 comes before 9.
+#[test]
+fn transfer_rules_are_written_in_one_order() {
+    let vocabulary = Vocabulary::from_toml(&format!("{FLIGHTS}age = \"number\"\n")).unwrap();
+    let text = "policy p {
+  collect cookie by flights.com for nothing until 1
+  transfer to hotels.com for ads until 1
+  transfer to hotels.com when age = 9 for nothing until 1
+  transfer to hotels.com when age = 18 for nothing until 1
+  transfer to hotels.com for ads until 0
+  transfer to flights.com for special_offers, hotel_ads until 2
+}";
+    let choice = parse_file(text, &vocabulary).unwrap().policies[0].choice.clone();
+    let value: serde_json::Value = serde_json::from_str(&json::text(&choice, &vocabulary)).unwrap();
+    let shown: Vec<String> = value["transfers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| format!("{} {} {} {}", rule["entity"], rule["retention"], rule["purposes"], rule["condition"]))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            r#""flights.com" 2 ["hotel_ads","special_offers"] "true""#,
+            r#""hotels.com" 0 ["ads"] "true""#,
+            r#""hotels.com" 1 [] "age = 18""#,
+            r#""hotels.com" 1 [] "age = 9""#,
+            r#""hotels.com" 1 ["ads"] "true""#,
+        ]
+    );
 }
 
 /// Comments stay with what they are about, also when the formatter puts the rules in order.

@@ -3,7 +3,6 @@
 //! A stream: a line is answered before more input is waited for, so that a program can ask and read the answer over
 //! pipes, and memory is bounded by the longest line allowed, whatever the input.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::path::Path;
 
@@ -11,18 +10,14 @@ use pilot_core::subsumption::Judge;
 use pilot_core::syntax::json::{MAX_JSON_BYTES, parse_pair};
 
 use crate::console::{Answer, Console, Failure};
-use crate::input::{Origin, Words};
+use crate::input::{self, Origin, Words};
 
 /// Enough for many lines of input per system call.
 const BUFFER_BYTES: usize = 256 << 10;
 
 pub(super) fn run(file: &Path, words: &Words, console: &mut Console) -> Result<Answer, Failure> {
     let origin = Origin::from(file);
-    let input: Box<dyn Read> = match &origin {
-        Origin::StandardInput => Box::new(io::stdin().lock()),
-        _ => Box::new(File::open(file).map_err(|error| Failure::Read(origin.clone(), error))?),
-    };
-    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, input::open(file)?);
     let judge = Judge::new(&words.vocabulary);
     let mut answer = Answer::Yes;
     let mut line = Vec::new();

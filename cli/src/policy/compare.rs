@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::batch;
 use crate::console::{Answer, Console, Failure};
-use crate::input::VocabularyOption;
+use crate::input::{VocabularyOption, directory_of};
 
 #[derive(Debug, Args)]
 #[command(
@@ -24,6 +24,10 @@ consent-mesh policy compare [OPTIONS] <CONTROLLER> <SUBJECT>
 One line for each of the controller's policies: under which of the subject's policies it is accepted, or why it is \
 refused and what the controller would have to change. Conditions of collection play no part here: they are evaluated \
 when data is about to be sent.
+
+Without --vocabulary, the `vocabulary.toml` beside the subject's file is used, or if there is none, the built-in \
+vocabulary. The controller has no say in it: a `vocabulary.toml` beside the controller's file that is not the same as \
+the subject's is an error, and so is one where the subject has none. Standard input has none beside it.
 
 Examples:
   consent-mesh policy compare examples/flights/banner.pilot examples/flights/alice.pilot
@@ -70,7 +74,9 @@ fn compare(controller: &Path, subject: &Path, arguments: &Compare, console: &mut
     if controller == Path::new("-") && subject == controller {
         return Err(Failure::StandardInputTwice);
     }
-    let words = arguments.vocabulary.load(controller)?;
+    // Standard input lies beside no vocabulary: the working directory may be the controller's.
+    let directory = (subject != Path::new("-")).then(|| directory_of(subject));
+    let words = arguments.vocabulary.load_of_subject(directory, &[controller])?;
     let (offers, accepted) = (words.some_policies(controller)?, words.some_policies(subject)?);
     let judge = Judge::new(&words.vocabulary);
     let decisions: Vec<(&SourcePolicy, Decision<'_>)> =

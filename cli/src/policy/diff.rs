@@ -11,11 +11,14 @@ use pilot_core::syntax::SourcePolicy;
 
 use super::compare::{Decision, decide};
 use crate::console::{Answer, Console, Failure};
-use crate::input::{Origin, VocabularyOption, Words};
+use crate::input::{Origin, VocabularyOption, Words, is_regular_file};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A subject's policy is won if it accepts one of the controller's policies. The empty policy wins nobody.
+
+Without --vocabulary, the `vocabulary.toml` in DIR is used, or if there is none, the built-in vocabulary. A \
+`vocabulary.toml` beside OLD or NEW that is not the same as the one in DIR is an error, and so is one where DIR has none.
 
 Example:
   consent-mesh policy diff old.pilot new.pilot --against subjects/
@@ -26,7 +29,7 @@ pub(crate) struct Diff {
     old: PathBuf,
     /// The controller's policies as they will be
     new: PathBuf,
-    /// Directory of subjects' policies (*.pilot, *.json, *.cbor)
+    /// Directory of subjects' policies (*.pilot, *.json, *.cbor); what is no regular file is skipped
     #[arg(long, value_name = "DIR")]
     against: PathBuf,
     #[command(flatten)]
@@ -37,11 +40,11 @@ pub(crate) fn run(arguments: &Diff, console: &mut Console) -> Result<Answer, Fai
     if arguments.old == Path::new("-") && arguments.new == arguments.old {
         return Err(Failure::StandardInputTwice);
     }
-    let words = arguments.vocabulary.load(&arguments.old)?;
+    let words = arguments.vocabulary.load_of_subject(Some(&arguments.against), &[&arguments.old, &arguments.new])?;
     let (old, new) = (words.some_policies(&arguments.old)?, words.some_policies(&arguments.new)?);
     let judge = Judge::new(&words.vocabulary);
     let (mut gained, mut lost, mut kept, mut refused) = (0, 0, 0, 0);
-    for (file, subject) in subjects(&arguments.against, &words)? {
+    for (file, subject) in subjects(&arguments.against, &words, console)? {
         let name = format!("`{}` ({})", subject.name, Origin::from(file.as_path()));
         match (best_offer(&old, &subject, &judge), best_offer(&new, &subject, &judge)) {
             (Some((_, Decision::Accepted { .. })), Some((_, Decision::Accepted { .. }))) => kept += 1,
@@ -81,7 +84,11 @@ fn best_offer<'o>(
 }
 
 /// Every policy in the policy files of a directory, in the order of the file names.
-fn subjects(directory: &Path, words: &Words) -> Result<Vec<(PathBuf, SourcePolicy)>, Failure> {
+fn subjects(
+    directory: &Path,
+    words: &Words,
+    console: &mut Console,
+) -> Result<Vec<(PathBuf, SourcePolicy)>, Failure> {
     let unreadable = |error| Failure::Read(directory.into(), error);
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(unreadable)? {
@@ -93,6 +100,11 @@ fn subjects(directory: &Path, words: &Words) -> Result<Vec<(PathBuf, SourcePolic
     files.sort();
     let mut subjects = Vec::new();
     for file in files {
+        // Nobody named it, and a pipe among the files would keep everybody waiting.
+        if !is_regular_file(&file)? {
+            console.note(format_args!("{}: not a regular file, skipped", Origin::from(file.as_path())));
+            continue;
+        }
         subjects.extend(words.policies(&file)?.policies.into_iter().map(|policy| (file.clone(), policy)));
     }
     if subjects.is_empty() { Err(Failure::NoPolicy(directory.into())) } else { Ok(subjects) }

@@ -1,8 +1,6 @@
 //! `policy fmt`: the one way to write a policy.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,6 +9,7 @@ use pilot_core::syntax::format::file_text;
 
 use crate::console::{Answer, Console, Failure};
 use crate::input::{self, Form, Origin, VocabularyOption, Words};
+use crate::original::Original;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -56,49 +55,22 @@ fn format(file: &Path, only_check: bool, words: &Words, console: &mut Console) -
     if Form::of(file) != Form::Text {
         return Err(Failure::NotText(origin));
     }
-    let written = input::text(file, MAX_FILE_BYTES)?;
-    let source = words.policies_in_text(&written, origin.clone())?;
-    let formatted = file_text(&source.policies, &source.end_comments, &words.vocabulary);
-    if only_check {
-        if formatted == written {
+    if origin == Origin::StandardInput {
+        let written = input::text(file, MAX_FILE_BYTES)?;
+        let formatted = formatted(&written, words, origin.clone())?;
+        if !only_check {
+            console.write_all(formatted.as_bytes())?;
             return Ok(Answer::Yes);
         }
-        writeln!(console, "{origin}")?;
-        return Ok(Answer::No);
+        return report(&origin, formatted == written, console);
     }
-    if origin == Origin::StandardInput {
-        console.write_all(formatted.as_bytes())?;
-    } else if formatted != written {
-        replace(file, formatted.as_bytes()).map_err(|error| Failure::Write(origin, error))?;
+    let original = Original::read(file, MAX_FILE_BYTES)?;
+    let formatted = formatted(original.text(), words, origin.clone())?;
+    if only_check {
+        return report(&origin, formatted == original.text(), console);
+    }
+    if formatted != original.text() {
+        original.replace(&formatted)?;
     }
     Ok(Answer::Yes)
-}
-
-/// Gives a file new contents in one step, or leaves it as it is.
-fn replace(file: &Path, contents: &[u8]) -> io::Result<()> {
-    // A link stays a link; what it points to is replaced.
-    let file = fs::canonicalize(file)?;
-    let permissions = fs::metadata(&file)?.permissions();
-    if permissions.readonly() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    let mut name = OsString::from(".");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = file.with_file_name(name);
-
-    let write = || {
-        let mut out = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        out.write_all(contents)?;
-        out.set_permissions(permissions)?;
-        out.sync_all()?;
-        fs::rename(&temporary, &file)
-    };
-    if let Err(error) = write() {
-        // It may never have been made; the first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
-    // The rename itself lasts once the directory is on disk.
-    file.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pilot_core::codec::{digest, encode};
+use pilot_core::diagnostic::Quoted;
 use pilot_core::english;
 use pilot_core::syntax::format::file_text;
 use pilot_core::syntax::{SourceFile, SourcePolicy, json};
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &Show, console: &mut Console) -> Result<Answer, Fai
         policies.retain(|policy| policy.name == *name);
         end_comments.clear();
         if policies.is_empty() {
-            return Err(Failure::NoSuchPolicy(Origin::from(arguments.file.as_path()), name.clone()));
+            return Err(Failure::NoSuchPolicy(Origin::from(arguments.file.as_path()), Quoted::new(name)));
         }
     }
     match arguments.form {

@@ -5,6 +5,7 @@ use core::fmt::{self, Write as _};
 
 use super::{Attached, RuleComments, SourcePolicy};
 use crate::condition::{Condition, Formula, Term};
+use crate::diagnostic::is_invisible;
 use crate::policy::{Choice, CommunicationRule};
 use crate::value::Value;
 use crate::vocabulary::Vocabulary;
@@ -194,10 +195,4 @@ pub(crate) fn write_string(out: &mut String, text: &str) -> fmt::Result {
     }
     out.push('"');
     Ok(())
-}
-
-/// Characters that would let a policy show something else than it says: controls and bidirectional marks.
-pub(super) fn is_invisible(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

@@ -4,8 +4,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::format::is_invisible;
 use super::parser::SyntaxProblem;
+use crate::diagnostic::is_invisible;
 use crate::name::is_word_byte;
 
 /// One token; comments are collected beside.
@@ -53,7 +53,7 @@ impl<'s> Lexer<'s> {
     }
 
     pub(super) fn next_token(&mut self) -> Result<Token<'s>, (Range<usize>, SyntaxProblem)> {
-        let comments = self.skip_blanks();
+        let comments = self.skip_blanks()?;
         let start = self.at;
         let rest = self.rest();
         let kind = if rest.is_empty() {
@@ -77,7 +77,7 @@ impl<'s> Lexer<'s> {
         Ok(Token { kind, span: start..self.at, comments })
     }
 
-    fn skip_blanks(&mut self) -> Vec<Comment> {
+    fn skip_blanks(&mut self) -> Result<Vec<Comment>, (Range<usize>, SyntaxProblem)> {
         let mut comments = Vec::new();
         let mut on_line_of_previous = self.at > 0;
         loop {
@@ -87,13 +87,17 @@ impl<'s> Lexer<'s> {
             self.at += blank;
             let rest = self.rest();
             if !rest.starts_with("//") && !rest.starts_with('#') {
-                return comments;
+                return Ok(comments);
             }
-            let text = rest.split('\n').next().unwrap_or_default();
-            self.at += text.len();
-            // Comments are copied into formatted files, invisible characters are not.
-            let visible: String = text.chars().filter(|c| *c == '\t' || !is_invisible(*c)).collect();
-            comments.push(Comment { text: visible.trim_end().to_string(), on_line_of_previous });
+            let line = rest.split('\n').next().unwrap_or_default();
+            let text = line.trim_end();
+            // What a reviewer sees must be what there is, in comments as well.
+            if let Some((offset, strange)) = text.char_indices().find(|(_, c)| *c != '\t' && is_invisible(*c)) {
+                let start = self.at + offset;
+                return Err((start..start + strange.len_utf8(), SyntaxProblem::StrangeCharacter(strange)));
+            }
+            self.at += line.len();
+            comments.push(Comment { text: text.to_string(), on_line_of_previous });
         }
     }
 

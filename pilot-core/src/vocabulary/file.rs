@@ -15,7 +15,7 @@ use crate::value::Kind;
 use crate::vocabulary::{DeviceId, Id};
 
 /// The largest vocabulary file.
-pub const MAX_VOCABULARY_BYTES: usize = 16 << 20;
+pub const MAX_VOCABULARY_BYTES: usize = 4 << 20;
 
 /// The built-in vocabulary's file.
 pub const DEFAULT_VOCABULARY: &str = include_str!("../default-vocabulary.toml");

@@ -1,11 +1,11 @@
 //! A named partial order (≤_E, ≤_T, ≤_P): a graph of "more general" relations, closed once.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::VocabularyProblem;
@@ -14,6 +14,9 @@ use crate::name::{check_name, nearest};
 
 /// The most names one order can have: its closure then takes 32 MiB.
 pub const MAX_NAMES: usize = 16_384;
+
+/// The most direct parents of one name.
+pub const MAX_PARENTS: usize = 256;
 
 /// A small number that stands for a name.
 pub trait Id: Copy + Ord + Debug {
@@ -41,7 +44,6 @@ pub struct Order<I> {
     /// Bit b of row a: a ≤ b.
     closure: Vec<u64>,
     words_per_row: usize,
-    ids: PhantomData<I>,
 }
 
 impl<I: Id> Order<I> {
@@ -106,7 +108,6 @@ impl<I: Id> Order<I> {
             parents: Vec::with_capacity(declared.len()),
             closure: Vec::new(),
             words_per_row: declared.len().div_ceil(64),
-            ids: PhantomData,
         };
         for (entry, next) in declared.iter().zip(declared.iter().skip(1)) {
             if entry.name == next.name {
@@ -117,12 +118,16 @@ impl<I: Id> Order<I> {
         }
         for entry in &declared {
             let mut parents = Vec::with_capacity(entry.parents.len());
+            let mut seen = BTreeSet::new();
+            if let Some((_, span)) = entry.parents.get(MAX_PARENTS) {
+                return Err((span.clone(), VocabularyProblem::TooManyParents));
+            }
             for (parent, span) in &entry.parents {
                 let Some(id) = order.id(parent) else {
                     let problem = VocabularyProblem::UnknownParent(Quoted::new(parent), order.hint(parent));
                     return Err((span.clone(), problem));
                 };
-                if parents.contains(&id) {
+                if !seen.insert(id) {
                     return Err((span.clone(), VocabularyProblem::Duplicate(Quoted::new(parent))));
                 }
                 parents.push(id);

@@ -38,7 +38,7 @@ fn blanks(before: &str, token: &str, comments: &mut Vec<String>, choices: &mut C
             let around = match style {
                 13 => (" ", "\n"),
                 14 => ("\n\n", "  \r\n"),
-                _ => (" \t", "\u{200b} \u{7f}\n\n"),
+                _ => (" \t", " \t\n\n"),
             };
             comments.push(comment.clone());
             format!("{}{comment}{}", around.0, around.1)
