@@ -49,8 +49,8 @@ impl fmt::Display for Origin {
 /// The vocabulary of policy commands.
 #[derive(Debug, Args)]
 pub(crate) struct VocabularyOption {
-    /// Vocabulary of the policies [default: `vocabulary.toml` beside the (first) file, or where subjects are compared
-    /// with, beside theirs, if there is one, otherwise the built-in vocabulary]
+    /// Vocabulary of the policies [default: `vocabulary.toml` beside the first file (`compare`, `diff`: beside the
+    /// subjects' policies) if there is one, otherwise the built-in vocabulary]
     #[arg(long, value_name = "FILE")]
     vocabulary: Option<PathBuf>,
 }

@@ -1,18 +1,22 @@
 //! `consent-mesh`: author, check and compare PILOT privacy policies.
 //!
 //! One file per group of commands; each command is a function from its arguments to an [`Answer`], which becomes
-//! the exit code. [`console`] is the only way to the terminal, [`input`] the only way to files.
+//! the exit code. [`console`] is the only way to the terminal, [`input`] the only way to read files, [`replace`] to
+//! rewrite them.
 
 mod console;
 mod example;
 mod generate;
 mod input;
 mod policy;
+mod replace;
 mod vocabulary;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use pilot_core::diagnostic::is_invisible;
 
 use crate::console::{Answer, Console, Failure};
 
@@ -61,10 +65,29 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     let mut console = Console::new();
     let answer = run(cli.command.unwrap_or(Command::Example), &mut console);
     console.finish(answer)
+}
+
+/// Says what is wrong with the command line, or what was asked of it: help, or the version.
+fn usage(error: &clap::Error) -> ExitCode {
+    // An argument, which may be the name of a file that looks like an option, must not steer the terminal.
+    let printed = if std::env::args_os().any(|argument| argument.to_string_lossy().contains(is_invisible)) {
+        let plain = error.render().to_string();
+        let is_hidden = |character: char| character != '\n' && is_invisible(character);
+        write!(io::stderr(), "{}", plain.replace(is_hidden, "\u{fffd}"))
+    } else {
+        error.print()
+    };
+    // Nobody can be told of a failure here.
+    drop(printed);
+    // 0 after help, 2 after an error.
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn run(command: Command, console: &mut Console) -> Result<Answer, Failure> {

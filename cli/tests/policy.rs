@@ -3,6 +3,8 @@
 mod support;
 
 use std::process::Stdio;
+
+use pilot_core::lint::MAX_SHADOW_POLICIES;
 use support::Directory;
 
 const NOW: &str = "2024-01-01";
@@ -34,6 +36,21 @@ fn check_finds_what_is_not_meant() {
     assert_eq!(directory.run(&["policy", "check", "--deny", "alice.pilot"]).code, Some(1));
     let allowed = ["policy", "check", "--deny", "--allow", "deadline-passed", "alice.pilot"];
     assert_eq!(directory.run(&allowed).code, Some(0));
+}
+
+/// Each policy is compared with every other one: beyond a number of them that takes too long, and is said.
+#[test]
+fn check_says_what_it_does_not_look_for() {
+    let directory = Directory::flights();
+    let policies = |count: usize| (0..count).map(|at| format!("policy p{at} {{ nothing }}\n")).collect::<String>();
+    directory.write("many.pilot", policies(MAX_SHADOW_POLICIES + 1));
+    let out = directory.run(&["policy", "check", "many.pilot"]).quietly(0);
+    let note =
+        format!("note: many.pilot: more than {MAX_SHADOW_POLICIES} policies, shadowed ones are not looked for\n");
+    assert!(out.contains(&note) && !out.contains("[shadowed]"), "{out}");
+    directory.write("two.pilot", policies(2));
+    let out = directory.run(&["policy", "check", "two.pilot"]).quietly(0);
+    assert!(!out.contains("note: ") && out.contains("[shadowed]"), "{out}");
 }
 
 #[test]
@@ -153,8 +170,10 @@ fn compare_needs_policies_on_both_sides() {
 #[test]
 fn diff_tells_who_is_gained_and_who_is_lost() {
     let directory = Directory::flights();
-    std::fs::create_dir(directory.path("subjects")).unwrap();
-    directory.write("subjects/alice.pilot", directory.read("alice.pilot"));
+    directory.make("subjects");
+    for file in ["vocabulary.toml", "alice.pilot"] {
+        directory.write(&format!("subjects/{file}"), directory.read(file));
+    }
     directory.write(
         "subjects/bob.pilot",
         "policy bob { collect cookie by flights.com for nothing until 2025-01-01
@@ -175,7 +194,7 @@ fn diff_tells_who_is_gained_and_who_is_lost() {
          gained: `bob` (subjects/bob.pilot) accepts `hotels`\n\
          1 gained, 1 lost, 0 kept, 1 still refused\n"
     );
-    std::fs::create_dir(directory.path("nobody")).unwrap();
+    directory.make("nobody");
     directory.run(&["policy", "diff", "old.pilot", "new.pilot", "--against", "nobody"]).refused();
     directory.run(&["policy", "diff", "old.pilot", "new.pilot", "--against", "missing"]).refused();
 }
@@ -184,7 +203,7 @@ fn diff_tells_who_is_gained_and_who_is_lost() {
 #[test]
 fn the_vocabulary_is_found() {
     let directory = Directory::flights();
-    std::fs::create_dir(directory.path("elsewhere")).unwrap();
+    directory.make("elsewhere");
     directory.write("elsewhere/alice.pilot", directory.read("alice.pilot"));
     let err = directory.run(&["policy", "show", "elsewhere/alice.pilot"]).refused();
     assert!(err.contains("names are looked up in the built-in vocabulary"), "{err}");
@@ -217,10 +236,10 @@ fn bad_files_are_refused_without_a_panic() {
     ] {
         for command in [["check", file].as_slice(), &["show", file], &["compare", file, file], &["fmt", file]] {
             let err = directory.run(&[&["policy"], command].concat()).refused();
-            let expected = if command[0] == "fmt" && !file.ends_with("pilot") && file != "." {
-                "only policies in text form are formatted"
-            } else {
-                message
+            let expected = match (command[0], file) {
+                ("fmt", ".") => "not a regular file",
+                ("fmt", file) if !file.ends_with("pilot") => "only policies in text form are formatted",
+                _ => message,
             };
             assert!(err.starts_with(&format!("error: {file}: {expected}")), "{err}");
             assert!(err.len() < 1_000, "{}", err.len());

@@ -84,11 +84,7 @@ fn best_offer<'o>(
 }
 
 /// Every policy in the policy files of a directory, in the order of the file names.
-fn subjects(
-    directory: &Path,
-    words: &Words,
-    console: &mut Console,
-) -> Result<Vec<(PathBuf, SourcePolicy)>, Failure> {
+fn subjects(directory: &Path, words: &Words, console: &mut Console) -> Result<Vec<(PathBuf, SourcePolicy)>, Failure> {
     let unreadable = |error| Failure::Read(directory.into(), error);
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(unreadable)? {

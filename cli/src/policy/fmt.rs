@@ -9,12 +9,13 @@ use pilot_core::syntax::format::file_text;
 
 use crate::console::{Answer, Console, Failure};
 use crate::input::{self, Form, Origin, VocabularyOption, Words};
-use crate::original::Original;
+use crate::replace::Target;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Comments are kept. A file with errors is left as it is. Files are replaced in one step: whoever reads one meanwhile \
-sees the old text or the new one.
+sees the old text or the new one. Owner, group and permissions stay, and a symbolic link stays a link. Files that have \
+changed meanwhile, files with hard links, and what is no regular file are refused.
 
 Examples:
   consent-mesh policy fmt examples/flights/*.pilot
@@ -55,22 +56,24 @@ fn format(file: &Path, only_check: bool, words: &Words, console: &mut Console) -
     if Form::of(file) != Form::Text {
         return Err(Failure::NotText(origin));
     }
-    if origin == Origin::StandardInput {
-        let written = input::text(file, MAX_FILE_BYTES)?;
-        let formatted = formatted(&written, words, origin.clone())?;
-        if !only_check {
-            console.write_all(formatted.as_bytes())?;
+    let target = if origin == Origin::StandardInput { None } else { Some(Target::find(file)?) };
+    let written = input::text(file, MAX_FILE_BYTES)?;
+    let source = words.policies_in_text(&written, origin.clone())?;
+    let formatted = file_text(&source.policies, &source.end_comments, &words.vocabulary);
+    if formatted.len() > MAX_FILE_BYTES {
+        return Err(Failure::FormattedTooLarge(origin, MAX_FILE_BYTES));
+    }
+    if only_check {
+        if formatted == written {
             return Ok(Answer::Yes);
         }
-        return report(&origin, formatted == written, console);
+        writeln!(console, "{origin}")?;
+        return Ok(Answer::No);
     }
-    let original = Original::read(file, MAX_FILE_BYTES)?;
-    let formatted = formatted(original.text(), words, origin.clone())?;
-    if only_check {
-        return report(&origin, formatted == original.text(), console);
-    }
-    if formatted != original.text() {
-        original.replace(&formatted)?;
+    match target {
+        None => console.write_all(formatted.as_bytes())?,
+        Some(target) if formatted != written => target.replace(written.as_bytes(), formatted.as_bytes())?,
+        Some(_) => {}
     }
     Ok(Answer::Yes)
 }

@@ -5,9 +5,17 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Longer than any command takes.
+const PATIENCE_SECONDS: &str = "30";
+
+/// Somebody who is not root, and in no group of root's.
+const NOBODY: u32 = 65_534;
 
 /// A directory that is gone after the test.
 pub(crate) struct Directory(PathBuf);
@@ -42,6 +50,16 @@ impl Directory {
         fs::read_to_string(self.path(file)).unwrap()
     }
 
+    /// Makes a directory in it.
+    pub(crate) fn make(&self, directory: &str) {
+        fs::create_dir(self.path(directory)).unwrap();
+    }
+
+    /// Makes a pipe with a name in it, which nobody ever writes to.
+    pub(crate) fn make_pipe(&self, file: &str) {
+        assert!(Command::new("mkfifo").arg(self.path(file)).status().unwrap().success());
+    }
+
     /// Names of everything in it.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
@@ -57,13 +75,42 @@ impl Directory {
 
     /// Runs the program here with this standard input.
     pub(crate) fn run_with(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::ran(&mut self.command(arguments), input)
+    }
+
+    /// Runs commands of the shell here, in which `"$@"` is the program; ended with 124 if it waits for ever.
+    pub(crate) fn run_in_shell(&self, script: &str, arguments: &[&str]) -> Ran {
+        let mut command = Command::new("timeout");
+        command.args([PATIENCE_SECONDS, "bash", "-c", script, "bash", env!("CARGO_BIN_EXE_consent-mesh")]);
+        Self::ran(command.args(arguments).current_dir(&self.0), "")
+    }
+
+    /// The program, in a directory that it owns: as [`NOBODY`] where root runs the tests, elsewhere as whoever runs them.
+    pub(crate) fn unprivileged(&self, arguments: &[&str]) -> Command {
+        // A copy, because root's directories may be closed to others. By another process, because nobody can execute
+        // a file that is open for writing, and a child that another test starts meanwhile would have it open.
+        let program = self.path("consent-mesh");
+        assert!(
+            Command::new("cp")
+                .args([env!("CARGO_BIN_EXE_consent-mesh").as_ref(), &*program])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.0);
+        if chown(&self.0, Some(NOBODY), Some(NOBODY)).is_ok() {
+            for name in self.names() {
+                chown(self.path(&name), Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    /// Runs a command with this standard input.
+    pub(crate) fn ran(command: &mut Command, input: impl AsRef<[u8]>) -> Ran {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.as_ref().to_vec();
         // Beside, so that neither side waits for the other's full pipe; a program may end without reading it all.

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilot_core::value::Value;
-
-use super::named::{Formula, Term};
+use super::named::{Formula, Term, Value};
 use super::oracle;
 
 /// c₁ ⟹ c₂: every term of c₂ that is not constant occurs in c₁, and no model of c₁ falsifies c₂.
@@ -163,9 +161,9 @@ fn constant(term: &Term) -> Option<Value> {
 
 fn point(value: &Value) -> Point {
     match value {
-        Value::Number(number) => Point::Doubled(2 * i128::from(number.millionths())),
-        Value::Time(time) => Point::Doubled(2 * i128::from(time.unix())),
-        Value::String(text) => Point::Text(text.to_string()),
+        Value::Number(number) => Point::Doubled(2 * i128::from(*number)),
+        Value::Time(time) => Point::Doubled(2 * i128::from(*time)),
+        Value::String(text) => Point::Text(text.clone()),
         Value::Boolean(truth) => Point::Truth(*truth),
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pilot_core::value::{Kind, Number, Time, Value};
+use pilot_core::value::{Kind, Time};
 
 use super::choices::Choices;
-use super::named::{Formula, Graph, ITEM, Policy, Rule, Term, Values, Words};
+use super::named::{Formula, Graph, ITEM, Policy, Rule, Term, Value, Values, Words};
 
 /// How rich the conditions are.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,8 @@ const VARIABLES: [(&str, Kind); 9] = [
 const NUMBERS: [i64; 7] = [0, 18_000_000, 17_000_000, 17_500_000, 18_000_001, -5_500_000, 1_000_000];
 const TEXTS: [&str; 4] = ["Paris", "", "Par", "é \"\\\n\t\u{200b}\u{7f}"];
 const SATURDAY: u64 = 1_734_739_200;
-const TIMES: [u64; 4] = [SATURDAY, 0, SATURDAY + 36_061, Time::LAST_WRITABLE.unix()];
+const LAST: u64 = Time::LAST_WRITABLE.unix();
+const TIMES: [u64; 4] = [SATURDAY, 0, SATURDAY + 36_061, LAST];
 
 /// The three orders, each a graph with several parents, and the attributes.
 pub fn words(choices: &mut Choices) -> Words {
@@ -199,15 +200,15 @@ pub fn value(choices: &mut Choices, kind: Kind, shape: Shape) -> Value {
     let few = shape.few_constants || choices.one_in(2);
     match kind {
         Kind::Boolean => Value::Boolean(choices.one_in(2)),
-        Kind::Number if few => Value::Number(Number::from_millionths(choices.pick(&NUMBERS))),
-        Kind::Number => Value::Number(Number::from_millionths(choices.any_u64().cast_signed())),
+        Kind::Number if few => Value::Number(choices.pick(&NUMBERS)),
+        Kind::Number => Value::Number(choices.any_u64().cast_signed()),
         Kind::String if few => Value::String(choices.pick(&TEXTS).into()),
         Kind::String => {
             let characters = (0..choices.below(12)).map(|_| char::from_u32(choices.any_u64() as u32 % 0x0003_0000));
-            Value::String(characters.flatten().collect::<String>().into())
+            Value::String(characters.flatten().collect())
         }
-        Kind::Time if few => Value::Time(Time::from_unix(choices.pick(&TIMES))),
-        Kind::Time => Value::Time(Time::from_unix(choices.any_u64() % (Time::LAST_WRITABLE.unix() + 1))),
+        Kind::Time if few => Value::Time(choices.pick(&TIMES)),
+        Kind::Time => Value::Time(choices.any_u64() % (LAST + 1)),
     }
 }
 
@@ -221,14 +222,9 @@ pub fn values(choices: &mut Choices) -> Values {
             _ => kind,
         };
         let value = match value(choices, kind, SMALL) {
-            Value::Number(number) => {
-                let aside = choices.pick(&[0, 0, 1, -1, 250_000]);
-                Value::Number(Number::from_millionths(number.millionths() + aside))
-            }
-            Value::String(text) if choices.one_in(3) => Value::String(format!("{text}is").into()),
-            Value::Time(time) => {
-                Value::Time(Time::from_unix(time.unix().saturating_add_signed(choices.below(3) as i64 - 1)))
-            }
+            Value::Number(number) => Value::Number(number + choices.pick(&[0, 0, 1, -1, 250_000])),
+            Value::String(text) if choices.one_in(3) => Value::String(text + "is"),
+            Value::Time(time) => Value::Time(time.saturating_add_signed(choices.pick(&[0, 1, -1]))),
             value => value,
         };
         values.insert(name.to_string(), value);

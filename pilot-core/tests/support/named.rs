@@ -7,7 +7,7 @@ use pilot_core::condition::{self, Comparison, Condition};
 use pilot_core::evaluate;
 use pilot_core::function::Function;
 use pilot_core::policy::{self, Choice, CommunicationRule, UsageRule};
-use pilot_core::value::{Kind, Time, Value};
+use pilot_core::value::{self, Kind, Number, Time};
 use pilot_core::vocabulary::{Purpose, Vocabulary};
 
 /// Names, each with its direct parents.
@@ -61,6 +61,15 @@ pub enum Term {
     Call(&'static str, Vec<Term>),
 }
 
+/// c, in millionths or in Unix seconds. Unlike the library's, a failed case may show it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    Number(i64),
+    String(String),
+    Boolean(bool),
+    Time(u64),
+}
+
 /// A data item of [`Words::toml`]; conditions may use it as a string.
 pub const ITEM: &str = "alice-mac";
 
@@ -98,7 +107,7 @@ pub fn resolve_choice(choice: &Option<Policy>, vocabulary: &Vocabulary) -> Choic
 
 /// The library's ν_d.
 pub fn resolve_values(values: &Values, vocabulary: &Vocabulary) -> evaluate::Values {
-    values.iter().map(|(name, value)| (vocabulary.variable(name).unwrap().0, value.clone())).collect()
+    values.iter().map(|(name, value)| (vocabulary.variable(name).unwrap().0, value.resolve())).collect()
 }
 
 impl Policy {
@@ -182,11 +191,33 @@ impl Term {
                 let (variable, kind) = vocabulary.variable(name).unwrap();
                 condition::Term::Variable(variable, kind)
             }
-            Self::Constant(value) => condition::Term::Constant(value.clone()),
+            Self::Constant(value) => condition::Term::Constant(value.resolve()),
             Self::Call(name, arguments) => {
                 let arguments = arguments.iter().map(|argument| argument.tree(vocabulary)).collect();
                 condition::Term::Call(Function::by_name(name).unwrap(), arguments)
             }
+        }
+    }
+}
+
+impl Value {
+    /// The kind of it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Number(_) => Kind::Number,
+            Self::String(_) => Kind::String,
+            Self::Boolean(_) => Kind::Boolean,
+            Self::Time(_) => Kind::Time,
+        }
+    }
+
+    /// The library's value.
+    pub fn resolve(&self) -> value::Value {
+        match self {
+            Self::Number(millionths) => value::Value::Number(Number::from_millionths(*millionths)),
+            Self::String(text) => value::Value::String(text.as_str().into()),
+            Self::Boolean(truth) => value::Value::Boolean(*truth),
+            Self::Time(seconds) => value::Value::Time(Time::from_unix(*seconds)),
         }
     }
 }

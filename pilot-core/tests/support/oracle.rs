@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pilot_core::value::{Number, Value};
-
 use super::brute_force;
-use super::named::{Formula, Graph, Policy, Rule, Term, Values, Words};
+use super::named::{Formula, Graph, Policy, Rule, Term, Value, Values, Words};
 
 /// Everything that `name` is a kind of, itself included: a search along the parents.
 pub fn above<'g>(graph: &'g Graph, name: &'g str) -> BTreeSet<&'g str> {
@@ -153,8 +151,8 @@ pub fn compare(left: &Value, symbol: &str, right: &Value) -> bool {
         _ => panic!("no comparison {symbol} of these"),
     };
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => ordered(left.millionths().into(), right.millionths().into()),
-        (Value::Time(left), Value::Time(right)) => ordered(left.unix().into(), right.unix().into()),
+        (Value::Number(left), Value::Number(right)) => ordered((*left).into(), (*right).into()),
+        (Value::Time(left), Value::Time(right)) => ordered((*left).into(), (*right).into()),
         (Value::String(left), Value::String(right)) => unordered(left == right),
         (Value::Boolean(left), Value::Boolean(right)) => unordered(left == right),
         _ => panic!("{left:?} and {right:?} are of different kinds"),
@@ -163,12 +161,12 @@ pub fn compare(left: &Value, symbol: &str, right: &Value) -> bool {
 
 /// The functions.
 pub fn call(function: &str, arguments: &[Value]) -> Value {
-    let whole = |number: u64| Value::Number(Number::from_millionths(1_000_000 * number.cast_signed()));
+    let whole = |number: u64| Value::Number(1_000_000 * number.cast_signed());
     match (function, arguments) {
-        ("hour", [Value::Time(time)]) => whole(time.unix() / 3_600 % 24),
-        ("minute", [Value::Time(time)]) => whole(time.unix() / 60 % 60),
+        ("hour", [Value::Time(time)]) => whole(time / 3_600 % 24),
+        ("minute", [Value::Time(time)]) => whole(time / 60 % 60),
         // Day 0 of 1970 was a Thursday, the fourth day of the week.
-        ("weekday", [Value::Time(time)]) => whole([4, 5, 6, 7, 1, 2, 3][(time.unix() / 86_400 % 7) as usize]),
+        ("weekday", [Value::Time(time)]) => whole([4, 5, 6, 7, 1, 2, 3][(time / 86_400 % 7) as usize]),
         ("length", [Value::String(text)]) => whole(text.chars().count() as u64),
         ("contains", [Value::String(text), Value::String(part)]) => {
             Value::Boolean((0..=text.len()).any(|at| text.as_bytes()[at..].starts_with(part.as_bytes())))
@@ -177,9 +175,9 @@ pub fn call(function: &str, arguments: &[Value]) -> Value {
             Value::Boolean(text.as_bytes().starts_with(part.as_bytes()))
         }
         ("distance", [Value::Number(a), Value::Number(b), Value::Number(c), Value::Number(d)]) => {
-            let degrees = |number: &Number| number.millionths() as f64 / 1e6;
+            let degrees = |number: &i64| *number as f64 / 1e6;
             let micrometres = (distance(degrees(a), degrees(b), degrees(c), degrees(d)) * 1e6).round();
-            Value::Number(Number::from_millionths(micrometres as i64))
+            Value::Number(micrometres as i64)
         }
         _ => panic!("no function {function} of {arguments:?}"),
     }

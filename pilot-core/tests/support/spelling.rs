@@ -1,9 +1,9 @@
 //! Writes policies as a person might, careless about blanks, comments, parentheses and the forms of constants.
 
-use pilot_core::value::{Time, Value};
+use pilot_core::value::Time;
 
 use super::choices::Choices;
-use super::named::{Formula, Policy, Rule, Term};
+use super::named::{Formula, Policy, Rule, Term, Value};
 
 /// A file of these policies, and the comments in it.
 pub fn careless_file(policies: &[Option<Policy>], choices: &mut Choices) -> (String, Vec<String>) {
@@ -120,8 +120,8 @@ fn write_term(term: &Term, tokens: &mut Vec<String>, choices: &mut Choices) {
     match term {
         Term::Variable(name) => tokens.push(name.clone()),
         Term::Constant(Value::Boolean(truth)) => tokens.push(truth.to_string()),
-        Term::Constant(Value::Number(number)) => tokens.push(decimal(number.millionths(), choices)),
-        Term::Constant(Value::Time(time)) => tokens.push(moment(*time, choices)),
+        Term::Constant(Value::Number(number)) => tokens.push(decimal(*number, choices)),
+        Term::Constant(Value::Time(time)) => tokens.push(moment(Time::from_unix(*time), choices)),
         Term::Constant(Value::String(text)) => tokens.push(quoted(text, choices)),
         Term::Call(function, arguments) => {
             tokens.extend([function.to_string(), "(".to_string()]);
