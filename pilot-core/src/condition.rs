@@ -94,7 +94,7 @@ pub enum ConditionProblem {
     #[error("a {1} cannot be compared with `{0}`, only with `=` and `!=`")]
     NoOrder(&'static str, Kind),
     /// The wrong number of arguments.
-    #[error("`{function}` takes {expected} arguments, not {found}")]
+    #[error("`{function}` takes {expected} argument{}, not {found}", if *expected == 1 { "" } else { "s" })]
     Arity {
         /// The function's name.
         function: &'static str,

@@ -10,7 +10,7 @@
 //! formula is monotone in its literals, the comparisons and denied comparisons as they occur in it. So of a
 //! variable's regions only those count whose set of true literals is maximal, and a variable whose literals can
 //! all be true together is no choice at all. Two conditions have at most 2 · [`MAX_COMPARISONS`] literals, hence
-//! at most 3¹⁰ · 2 combinations of choices. They are searched one variable after the other, [`LANES`] at a time;
+//! at most 3¹⁰ · 2 combinations of choices. They are searched one variable after the other, 64 at a time;
 //! a branch is given up once the formula is false even if all undecided literals are true. So it always ends
 //! with an answer, and soon.
 

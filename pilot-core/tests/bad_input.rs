@@ -257,7 +257,7 @@ line 3, column 41: unknown purpose `special_ofers`; did you mean `special_offers
         ("for ads until 2024-02-30", "column 17: bad time `2024-02-30`: there is no such day or time of day"),
         ("until 9", "column 3: expected `when` or `for`, found `until`"),
         ("for ads until 9 transfers", "column 19: expected `transfer` or `}`, found `transfers`"),
-        ("for é until 9", "column 7: unexpected character U+00E9"),
+        ("for é until 9", "column 7: unexpected character `é` (U+00E9)"),
     ] {
         let error = parse_file(&rule(rest), &vocabulary).expect_err("refused").to_string();
         assert!(error.contains(message), "{error}");

@@ -1,6 +1,14 @@
 //! The semantic decisions S1 to S21, each with a test that names it, and what lies beyond the paper. ARCHITECTURE.md
 //! lists them under Deviations; where the printed form is unsafe, the test shows how.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
 mod fixture;
 
 use fixture::{NEW_YEAR, Node, World, text, time};

@@ -1,6 +1,14 @@
 //! The five tables next to the printed figures: every printed edge is there with its label and guard, in the figure's
 //! order, and what is there beyond the figures is marked and listed here in full.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
 use pilot_core::graph::Guard::{self, OfferKnown, Unless, WithinCurrent, WithinOwn, WithinTransferRule};
 use pilot_core::graph::Label::{self, Init, Receive, Send, Tau};
 use pilot_core::graph::Location::{self, S0, S1, S2, S3, S4};

@@ -3,6 +3,14 @@
 //! The runs explore far less than a model checker, and more than hand-written scenarios: messages are lost, delayed,
 //! reordered and duplicated, people change their minds, time passes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
 mod fixture;
 
 use std::cell::Cell;

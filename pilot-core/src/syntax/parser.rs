@@ -32,7 +32,7 @@ pub enum SyntaxProblem {
     #[error("a policy file has at most {MAX_FILE_BYTES} bytes")]
     TooLarge,
     /// A character that is no part of the language.
-    #[error("unexpected character U+{:04X}", u32::from(*.0))]
+    #[error("unexpected character {} (U+{:04X})", Quoted::new(.0.encode_utf8(&mut [0; 4])), u32::from(*.0))]
     StrangeCharacter(char),
     /// A string without end on its line.
     #[error("this text has no closing quote on its line")]
