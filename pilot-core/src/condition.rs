@@ -104,7 +104,7 @@ pub enum ConditionProblem {
         found: usize,
     },
     /// An argument of the wrong kind.
-    #[error("argument {argument} of `{function}` is a {expected}, not a {found}")]
+    #[error("argument {argument} of `{function}` must be a {expected}, and this is a {found}")]
     Argument {
         /// The function's name.
         function: &'static str,

@@ -72,7 +72,7 @@ pub fn nearest<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Option
     }
     let mut best = None;
     // One more than is allowed: what is found must be nearer than this.
-    let mut bound = (wanted.len() / 3).clamp(1, MAX_EDITS) + 1;
+    let mut bound = wanted.len().div_ceil(3).clamp(1, MAX_EDITS) + 1;
     for name in known {
         if bound == 0 {
             break;

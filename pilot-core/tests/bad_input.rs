@@ -240,7 +240,7 @@ line 3, column 41: unknown purpose `special_ofers`; did you mean `special_offers
         ("when our(now) = 9 for ads until 9", "column 8: unknown function `our`; did you mean `hour`?"),
         ("when age >= \"18\" for ads until 9", "column 8: a number cannot be compared with a string"),
         ("when city < \"x\" for ads until 9", "column 8: a string cannot be compared with `<`, only with `=` and `!=`"),
-        ("when hour(age) = 9 for ads until 9", "column 8: argument 1 of `hour` is a time, not a number"),
+        ("when hour(age) = 9 for ads until 9", "column 8: argument 1 of `hour` must be a time, and this is a number"),
         ("when age for ads until 9", "column 8: a number is no condition; compare it with something"),
         ("when city = \"Paris for ads until 9", "column 15: this text has no closing quote on its line"),
         (

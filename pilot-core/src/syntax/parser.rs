@@ -236,6 +236,9 @@ impl<'s> Parser<'s> {
         let mut purposes = Vec::new();
         if self.is_word("nothing") {
             self.advance()?;
+            if !self.is_word("until") {
+                return Err(self.expected("`until`"));
+            }
             return Ok(purposes);
         }
         loop {

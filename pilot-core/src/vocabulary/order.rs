@@ -124,7 +124,9 @@ impl<I: Id> Order<I> {
             }
             for (parent, span) in &entry.parents {
                 let Some(id) = order.id(parent) else {
-                    let problem = VocabularyProblem::UnknownParent(Quoted::new(parent), order.hint(parent));
+                    let others = order.names().filter(|name| *name != entry.name);
+                    let hint = Hint(nearest(parent, others));
+                    let problem = VocabularyProblem::UnknownParent(Quoted::new(parent), hint);
                     return Err((span.clone(), problem));
                 };
                 if !seen.insert(id) {

@@ -22,7 +22,6 @@ pub mod related;
 pub mod spelling;
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 
 use proptest::strategy::Strategy;
@@ -31,12 +30,15 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunne
 /// How many random cases a law is tried on; `PROPTEST_CASES` can ask for more.
 pub const CASES: u32 = 10_000;
 
+/// The usual seed.
+const SEED: u64 = 20_240_419;
+
 /// Tries a law on random cases.
 ///
 /// The law answers a question about each case ("are the two related?"), and the share of cases with the answer
 /// yes must lie in `share_of_yes`: a law that only ever sees strangers shows nothing.
 ///
-/// Every run draws new cases. A failure names the seed, and `PROPTEST_RNG_SEED` repeats it.
+/// Runs with equal seeds are equal; `PROPTEST_RNG_SEED` asks for other cases than the usual ones.
 pub fn for_all<S: Strategy>(
     cases: &S,
     share_of_yes: RangeInclusive<f64>,
@@ -46,7 +48,7 @@ pub fn for_all<S: Strategy>(
     config.cases = config.cases.max(CASES);
     let seed = match config.rng_seed {
         RngSeed::Fixed(seed) => seed,
-        RngSeed::Random => RandomState::new().hash_one("a number nobody has seen before"),
+        RngSeed::Random => SEED,
     };
     config.rng_seed = RngSeed::Fixed(seed);
     let count = config.cases;

@@ -1,5 +1,7 @@
 //! Policies that have something to do with each other: a looser one, and one with a single thing changed.
 
+use pilot_core::condition::{MAX_COMPARISONS, MAX_NODES};
+
 use super::choices::Choices;
 use super::generate::{SMALL, name, policy, retention, rule, symbol, value};
 use super::named::{Formula, Graph, Policy, Rule, Term, Words};
@@ -45,6 +47,12 @@ fn upwards(graph: &Graph, name: &str, choices: &mut Choices) -> String {
 
 /// c₂ with c₁ ⟹ c₂: no terms are new, and it holds at least where c₁ does.
 pub fn looser_formula(formula: &Formula, choices: &mut Choices) -> Formula {
+    let looser = any_looser_formula(formula, choices);
+    let is_condition = looser.comparisons() <= MAX_COMPARISONS && looser.parts() <= MAX_NODES;
+    if is_condition { looser } else { formula.clone() }
+}
+
+fn any_looser_formula(formula: &Formula, choices: &mut Choices) -> Formula {
     let boxed = |formula: &Formula| Box::new(formula.clone());
     let is_small = formula.comparisons() <= 4;
     match (choices.below(8), formula) {
