@@ -924,3 +924,65 @@ fn lost_notices_can_be_repeated() {
     assert!(!owes(&from(hotels_id)), "it has come round");
     assert!(owes(&from(alice)), "she repeats it");
 }
+
+/// Reference: requirement 5: in the epoch of a withdrawal the item is not released again, to anybody; later it is.
+#[test]
+fn the_epoch_of_a_withdrawal_is_silent() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let now = world.cx(&judge, NEW_YEAR);
+    let mut alice = broadcasting(&world, &["all"], ("mall-gate", "mall"), &now);
+    let notice = Body::Withdraw { item: world.item("mac-alice"), withdrawal: Withdrawal::default() };
+    alice.send(world.device("hotels-server"), notice, &now).unwrap();
+    assert_eq!(broadcast(&mut alice, world.device("mall-gate"), &world, "mall", &now), None);
+    let next_epoch = world.cx(&judge, "2024-01-01T00:01:04Z");
+    assert!(broadcast(&mut alice, world.device("mall-gate"), &world, "mall", &next_epoch).is_some());
+}
+
+/// Reference: beyond the paper, Withdraw, in Fig. 3a: who withdrew from a controller no longer answers its requests.
+#[test]
+fn requests_of_a_refused_controller_are_not_answered() {
+    let world = World::banner();
+    let judge = world.judge();
+    let (alice_id, flights, cookie) =
+        (world.device("alice-browser"), world.device("flights-server"), world.item("cookie-alice"));
+    let cx = world.cx(&judge, NEW_YEAR);
+    let mut alice = Node::new(&graphs::DIRECT_SUBJECT, alice_id);
+    alice.device.state.values.insert(Variable::Item(cookie), text("c"));
+    alice.init(&[world.id("option-2")], Some(cookie), &cx);
+    alice.send(flights, Body::Withdraw { item: cookie, withdrawal: Withdrawal::default() }, &cx).unwrap();
+    let later = world.cx(&judge, "2024-01-02");
+    let answers = |alice: &mut Node| {
+        let body = Body::Request { policy: world.id("option-2") };
+        alice.receive(&Message { sender: flights, receiver: alice_id, body }, &later).unwrap();
+        let sent = alice.send(flights, Body::Send(ItemRelease::new(cookie, world.id("option-2"))), &later);
+        sent.is_some() || alice.take(Action::Tau, &later).is_none()
+    };
+    assert!(!answers(&mut alice));
+    alice.take(Action::Admit { entity: world.vocabulary.entities.id("flights.com").unwrap() }, &later).unwrap();
+    assert!(answers(&mut alice), "she has admitted it again");
+}
+
+/// Reference: requirement 5: of several releases that allow a transfer, the owner's last one is what it relies on.
+#[test]
+fn a_transfer_relies_on_the_last_release() {
+    use pilot_core::semantics::Epoch;
+    let world = World::banner();
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let (flights_id, hotels_id, cookie) =
+        (world.device("flights-server"), world.device("hotels-server"), world.item("cookie-alice"));
+    let mut flights = Node::new(&graphs::DIRECT_CONTROLLER, flights_id);
+    flights.init(&[world.id("option-3")], None, &cx);
+    flights.device.state.values.insert(Variable::Item(cookie), text("c"));
+    for (sender, epoch) in [("alice-browser", 7), ("alice-phone", 3)] {
+        let receipt = Receipt { item: cookie, sender: world.device(sender), policy: world.id("option-3") };
+        flights.device.state.received.insert(receipt);
+        flights.device.memory.released.insert(receipt, Epoch(epoch));
+    }
+    flights.instance.location = Location::S3;
+    let body = Body::Request { policy: world.id("hotels") };
+    flights.receive(&Message { sender: hotels_id, receiver: flights_id, body }, &cx).unwrap();
+    let sent = flights.send(hotels_id, Body::Send(ItemRelease::new(cookie, world.id("hotels"))), &cx).unwrap();
+    assert_eq!(sent.release().map(|release| release.epoch), Some(Epoch(7)));
+}
