@@ -29,6 +29,9 @@ pub(crate) enum Failure {
     /// A file that cannot be read.
     #[error("{0}: {1}")]
     Read(Origin, io::Error),
+    /// A directory that is not there.
+    #[error("{0}: this directory does not exist")]
+    NoDirectory(Origin),
     /// Something that is no file where only files are read.
     #[error("{0}: not a regular file")]
     NotAFile(Origin),

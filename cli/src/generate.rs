@@ -39,10 +39,12 @@ pub(crate) struct Man {
 }
 
 pub(crate) fn man(arguments: &Man, console: &mut Console) -> Result<Answer, Failure> {
+    // `help` has no page of its own, so none may refer to it.
+    let command = Cli::command().disable_help_subcommand(true);
     match &arguments.out {
-        None => clap_mangen::Man::new(Cli::command()).render(console)?,
+        None => clap_mangen::Man::new(command).render(console)?,
         Some(directory) => std::fs::create_dir_all(directory)
-            .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+            .and_then(|()| clap_mangen::generate_to(command, directory))
             .map_err(|error| Failure::Write(directory.as_path().into(), error))?,
     }
     Ok(Answer::Yes)

@@ -5,16 +5,19 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use clap::Args;
 use pilot_core::codec::{self, CodecProblem};
 use pilot_core::diagnostic::{Located, is_invisible};
 use pilot_core::name::check_name;
 use pilot_core::policy::{Choice, MAX_POLICY_BYTES};
-use pilot_core::syntax::json::{self, MAX_JSON_BYTES};
+use pilot_core::syntax::json::{self, JsonProblem};
 use pilot_core::syntax::{MAX_FILE_BYTES, SourceFile, SourcePolicy, SyntaxProblem, parse_file};
 use pilot_core::value::{Time, TimeError};
 use pilot_core::vocabulary::{DEFAULT_VOCABULARY, MAX_VOCABULARY_BYTES, Vocabulary};
+
+use serde::de::IgnoredAny;
 
 use crate::console::Failure;
 
@@ -49,8 +52,8 @@ impl fmt::Display for Origin {
 /// The vocabulary of policy commands.
 #[derive(Debug, Args)]
 pub(crate) struct VocabularyOption {
-    /// Vocabulary of the policies [default: `vocabulary.toml` beside the first file (`compare`, `diff`: beside the
-    /// subjects' policies) if there is one, otherwise the built-in vocabulary]
+    /// Vocabulary of the policies [default: for each file the `vocabulary.toml` beside it (`compare`, `diff`: beside
+    /// the subjects' policies) if there is one, otherwise the built-in vocabulary]
     #[arg(long, value_name = "FILE")]
     vocabulary: Option<PathBuf>,
 }
@@ -58,8 +61,15 @@ pub(crate) struct VocabularyOption {
 impl VocabularyOption {
     /// The vocabulary asked for, or the one beside `file`, or the built-in one.
     pub(crate) fn load(&self, file: &Path) -> Result<Words, Failure> {
-        // Without a directory of its own, standard input is in the working directory.
-        self.load_of_subject(Some(directory_of(file)), &[])
+        self.vocabulary.as_deref().map_or_else(|| Words::beside(file), Words::load)
+    }
+
+    /// For commands over several files: the vocabulary asked for, read once, or for each file as [`Self::load`] finds it.
+    pub(crate) fn load_for_each(&self) -> Result<WordsByFile, Failure> {
+        Ok(match &self.vocabulary {
+            Some(path) => WordsByFile::Chosen(Words::load(path)?),
+            None => WordsByFile::Beside(None),
+        })
     }
 
     /// Where a controller's policies are judged by a subject's: the vocabulary asked for, or the one in the subject's
@@ -82,6 +92,32 @@ impl VocabularyOption {
             }
         }
         own.map_or_else(Words::built_in, |(origin, text)| Words::parse(&text, origin))
+    }
+}
+
+/// The vocabularies of several files.
+#[derive(Debug)]
+pub(crate) enum WordsByFile {
+    /// One for all.
+    Chosen(Words),
+    /// Those beside the files. Only the last is kept, with its directory: files of a directory usually come together.
+    Beside(Option<(PathBuf, Words)>),
+}
+
+impl WordsByFile {
+    /// The vocabulary of this file.
+    pub(crate) fn of(&mut self, file: &Path) -> Result<&Words, Failure> {
+        match self {
+            Self::Chosen(words) => Ok(words),
+            Self::Beside(last) => {
+                let directory = directory_of(file);
+                let (_, words) = match last.take().filter(|(its_directory, _)| its_directory == directory) {
+                    Some(same) => last.insert(same),
+                    None => last.insert((directory.to_path_buf(), Words::beside(file)?)),
+                };
+                Ok(words)
+            }
+        }
     }
 }
 
@@ -115,6 +151,12 @@ impl Words {
         Self::parse(&text(path, MAX_VOCABULARY_BYTES)?, path.into())
     }
 
+    /// The vocabulary beside a policy file, or the built-in one.
+    fn beside(file: &Path) -> Result<Self, Failure> {
+        // Without a directory of its own, standard input is in the working directory.
+        vocabulary_in(directory_of(file))?.map_or_else(Self::built_in, |(origin, text)| Self::parse(&text, origin))
+    }
+
     /// The built-in vocabulary.
     pub(crate) fn built_in() -> Result<Self, Failure> {
         Self::parse(DEFAULT_VOCABULARY, Origin::BuiltIn("the built-in vocabulary"))
@@ -133,18 +175,14 @@ impl Words {
         let origin = Origin::from(path);
         match Form::of(path) {
             Form::Text => self.policies_in_text(&text(path, MAX_FILE_BYTES)?, origin),
-            Form::Json => {
-                let choice = json::parse(&text(path, MAX_JSON_BYTES)?, &self.vocabulary);
-                let choice = choice.map_err(|error| Failure::Json(origin, Box::new(error), self.looked_up(true)))?;
-                Ok(single(path, choice))
-            }
+            Form::Json => self.policies_in_json(&text(path, MAX_FILE_BYTES)?, path),
             Form::Cbor => {
                 let choice = codec::decode(&bytes(path, MAX_POLICY_BYTES)?, &self.vocabulary);
                 let choice = choice.map_err(|error| {
-                    let is_unknown = matches!(error.problem, CodecProblem::Unknown(..));
-                    Failure::Cbor(origin, Box::new(error), self.looked_up(is_unknown))
+                    let unknown = if let CodecProblem::Unknown(what, ..) = error.problem { Some(what) } else { None };
+                    Failure::Cbor(origin, Box::new(error), self.looked_up(unknown))
                 })?;
-                Ok(single(path, choice))
+                Ok(unnamed(path, vec![choice]))
             }
         }
     }
@@ -158,27 +196,88 @@ impl Words {
     /// Parses policies in text form.
     pub(crate) fn policies_in_text(&self, source: &str, origin: Origin) -> Result<SourceFile, Failure> {
         parse_file(source, &self.vocabulary).map_err(|error| {
-            let is_unknown = matches!(error.problem, SyntaxProblem::Unknown { .. });
-            Failure::Syntax(origin, Box::new(error), self.looked_up(is_unknown))
+            let unknown = if let SyntaxProblem::Unknown { what, .. } = error.problem { Some(what) } else { None };
+            Failure::Syntax(origin, Box::new(error), self.looked_up(unknown))
         })
     }
 
-    fn looked_up(&self, may_be_unknown: bool) -> LookedUp {
-        LookedUp(may_be_unknown.then(|| self.origin.clone()))
+    /// Parses one policy in JSON form, or JSON Lines: a policy on each line that is not blank.
+    fn policies_in_json(&self, source: &str, path: &Path) -> Result<SourceFile, Failure> {
+        let parse = |text: &str, lines_before: usize| {
+            json::parse(text, &self.vocabulary).map_err(|mut error| {
+                error.line += lines_before;
+                let looked_up = self.looked_up(unknown_in_json(&error.problem));
+                Failure::Json(path.into(), Box::new(error), looked_up)
+            })
+        };
+        let choices = if is_json_lines(source) {
+            let lines = source.lines().enumerate().filter(|(_, line)| !is_blank(line));
+            lines.map(|(lines_before, line)| parse(line, lines_before)).collect::<Result<_, _>>()?
+        } else {
+            vec![parse(source, 0)?]
+        };
+        Ok(unnamed(path, choices))
+    }
+
+    /// Of an error about an unknown name: `unknown` says of what it would be the name.
+    fn looked_up(&self, unknown: Option<&str>) -> LookedUp {
+        // Functions and comparisons are in no vocabulary.
+        match unknown.filter(|what| ["attribute", "datatype", "entity", "purpose"].contains(what)) {
+            None => LookedUp::Nowhere,
+            Some("entity") if matches!(self.origin, Origin::BuiltIn(_)) && self.vocabulary.entities.is_empty() => {
+                LookedUp::WithoutEntities(self.origin.clone())
+            }
+            Some(_) => LookedUp::In(self.origin.clone()),
+        }
     }
 }
 
 /// Says in which vocabulary a name was looked up, where that may be the cause of an error.
 #[derive(Debug)]
-pub(crate) struct LookedUp(Option<Origin>);
+pub(crate) enum LookedUp {
+    /// The error is not about a name.
+    Nowhere,
+    /// In this vocabulary.
+    In(Origin),
+    /// An entity, in a vocabulary that leaves entities to its users.
+    WithoutEntities(Origin),
+}
 
 impl fmt::Display for LookedUp {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(origin) => write!(out, "\n  names are looked up in {origin} (see --vocabulary)"),
-            None => Ok(()),
+        let (Self::In(origin) | Self::WithoutEntities(origin)) = self else { return Ok(()) };
+        write!(out, "\n  names are looked up in {origin} (see --vocabulary)")?;
+        if let Self::WithoutEntities(_) = self {
+            write!(
+                out,
+                "\n  {origin} has no entities; write a vocabulary.toml (see `consent-mesh vocabulary --help`), with \
+                 `extends = \"default\"`"
+            )?;
         }
+        Ok(())
     }
+}
+
+/// Of what the unknown name in an error would be the name. Errors pass through serde, which makes sentences of them.
+fn unknown_in_json(problem: &JsonProblem) -> Option<&str> {
+    let JsonProblem::Malformed(sentence) = problem else { return None };
+    let sentence = sentence.split_once(" of the condition: ").map_or(sentence.as_str(), |(_, sentence)| sentence);
+    sentence.strip_prefix("unknown ")?.split(' ').next()
+}
+
+/// Whether a text is several JSON values, the first of them on one line, or none. The only other good one is one value,
+/// on as many lines as it likes.
+fn is_json_lines(source: &str) -> bool {
+    let mut lines = source.lines().filter(|line| !is_blank(line));
+    match (lines.next(), lines.next()) {
+        (None, _) => true,
+        (Some(first), Some(_)) => serde_json::from_str::<IgnoredAny>(first).is_ok(),
+        (Some(_), None) => false,
+    }
+}
+
+fn is_blank(line: &str) -> bool {
+    line.trim_ascii().is_empty()
 }
 
 /// The form of a policy file.
@@ -193,18 +292,25 @@ impl Form {
     /// By extension; text unless it says otherwise.
     pub(crate) fn of(path: &Path) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("json") => Self::Json,
+            Some("json" | "jsonl") => Self::Json,
             Some("cbor") => Self::Cbor,
             _ => Self::Text,
         }
     }
 }
 
-/// A policy that has no name in its file is called like the file.
-fn single(path: &Path, choice: Choice) -> SourceFile {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| check_name(stem).is_ok());
-    let policies = vec![SourcePolicy::new(stem.unwrap_or("policy"), choice)];
-    SourceFile { policies, end_comments: Vec::new() }
+/// A policy that has no name in its file is called like the file; several are numbered.
+fn unnamed(path: &Path, choices: Vec<Choice>) -> SourceFile {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_alone = choices.len() == 1;
+    let named = |(number, choice): (usize, Choice)| {
+        let number = if is_alone { String::new() } else { format!("-{number}") };
+        let name = format!("{stem}{number}");
+        // The name of a file need not be one of a policy.
+        let name = if check_name(&name).is_ok() { name } else { format!("policy{number}") };
+        SourcePolicy::new(&name, choice)
+    };
+    SourceFile { policies: (1..).zip(choices).map(named).collect(), end_comments: Vec::new() }
 }
 
 /// Reads a text of at most `limit` bytes.
@@ -266,8 +372,27 @@ impl fmt::Display for NotUtf8 {
     }
 }
 
+/// The time at which deadlines are judged.
+#[derive(Debug, Args)]
+pub(crate) struct NowOption {
+    /// Judge deadlines at this time: a date, an RFC 3339 time or Unix seconds [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    now: Option<Time>,
+}
+
+impl NowOption {
+    /// The time asked for, or the clock's.
+    pub(crate) fn time(&self) -> Time {
+        self.now.unwrap_or_else(|| {
+            // A clock before 1970 is as good as 1970.
+            let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            Time::from_unix(since_1970.as_secs())
+        })
+    }
+}
+
 /// A moment on the command line: as after `until` in a policy.
-pub(crate) fn moment(text: &str) -> Result<Time, String> {
+fn moment(text: &str) -> Result<Time, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().map(Time::from_unix).map_err(|_| "more seconds than a 64-bit number holds".to_string());
     }

@@ -56,7 +56,7 @@ enum Command {
     #[command(subcommand, after_help = policy::language())]
     Policy(policy::Command),
     /// Show and check the words that policies are made of
-    #[command(subcommand)]
+    #[command(subcommand, after_help = vocabulary::FORM)]
     Vocabulary(vocabulary::Command),
     /// Print a completion script for a shell
     Completions(generate::Completions),

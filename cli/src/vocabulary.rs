@@ -14,6 +14,26 @@ use crate::input::Words;
 /// Deeper names are not indented further, so that the longest chain of names stays readable and small.
 const MAX_INDENT: usize = 32;
 
+/// The form of a vocabulary file.
+pub(crate) const FORM: &str = "\
+A vocabulary file:
+  extends = \"default\"              # optional: add to the built-in vocabulary
+  [entities]                       # name = direct parents, the more general names
+  alphabet = []
+  google = [\"alphabet\"]
+  [datatypes]
+  address = []
+  city = [\"address\"]
+  [purposes]
+  advertisement = []
+  newsletter = [\"advertisement\"]
+  [attributes]                     # what conditions may use: number, string, boolean, time
+  age = \"number\"
+  [devices]                        # optional: device = entity
+  alice-phone = \"alphabet\"
+  [items]                          # optional
+  alice-city = { type = \"city\", owner = \"alice-phone\" }";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show a vocabulary: its orders as trees, its attributes, devices and items
@@ -40,23 +60,7 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A vocabulary file:
-  extends = \"default\"              # optional: add to the built-in vocabulary
-  [entities]                       # name = direct parents, the more general names
-  alphabet = []
-  google = [\"alphabet\"]
-  [datatypes]
-  address = []
-  city = [\"address\"]
-  [purposes]
-  advertisement = []
-  newsletter = [\"advertisement\"]
-  [attributes]                     # what conditions may use: number, string, boolean, time
-  age = \"number\"
-  [devices]                        # optional: device = entity
-  alice-phone = \"alphabet\"
-  [items]                          # optional
-  alice-city = { type = \"city\", owner = \"alice-phone\" }
+What is in such a file: see `consent-mesh vocabulary --help`.
 
 Exit codes: 0 the file is good, 2 it is not.")]
 pub(crate) struct Check {

@@ -59,12 +59,22 @@ fn the_examples_are_formatted_and_without_findings() {
 fn a_visitor_of_the_mall_refuses_the_advertiser() {
     let mall = examples().join("mall");
     let (offers, visitor) = (mall.join("offers.pilot"), mall.join("visitor.pilot"));
-    let ran = Directory::new().run(&["policy", "compare", offers.to_str().unwrap(), visitor.to_str().unwrap()]);
+    let ran = Directory::new().run(&[
+        "policy",
+        "compare",
+        "--now",
+        "2024-01-01",
+        offers.to_str().unwrap(),
+        visitor.to_str().unwrap(),
+    ]);
     let out = ran.quietly(1);
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(
         lines[..2],
-        ["footfall: accepted under `mall-adults-only`", "vouchers: accepted under `mall-adults-only`"]
+        [
+            "footfall: accepted under `mall-adults-only` (while age is at least 18)",
+            "vouchers: accepted under `mall-adults-only` (while age is at least 18)",
+        ]
     );
     assert!(lines[2].starts_with("advertising: refused: "), "{out}");
 }

@@ -118,7 +118,7 @@ fn a_pipe_can_be_named_and_a_socket_cannot() {
     let directory = Directory::flights();
     let script = "\"$@\" --vocabulary <(cat vocabulary.toml) <(cat alice.pilot) <(cat alice.pilot)";
     let ran = directory.run_in_shell(script, &["policy", "compare"]);
-    assert_eq!(ran.quietly(0), "alice: accepted under `alice`\n");
+    assert!(ran.quietly(0).starts_with("alice: accepted under `alice`"));
     let ran = directory
         .run_in_shell("cat alice.pilot | \"$@\" /dev/stdin", &["policy", "show", "--vocabulary", "vocabulary.toml"]);
     assert_eq!(ran.quietly(0), directory.read("alice.pilot"));

@@ -81,3 +81,25 @@ fn completions_and_manual_pages_are_generated() {
     assert_eq!(directory.run(&["man", "--out", "pages/man1"]).quietly(0), "");
     assert!(directory.read("pages/man1/consent-mesh-policy-compare.1").contains("\\-\\-batch"));
 }
+
+#[test]
+fn manual_pages_refer_to_pages_that_exist() {
+    let directory = Directory::new();
+    directory.run(&["man", "--out", "pages"]).quietly(0);
+    let names: Vec<String> = std::fs::read_dir(directory.path("pages"))
+        .unwrap()
+        .map(|page| page.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let mut pages: Vec<String> = names.iter().map(|name| directory.read(&format!("pages/{name}"))).collect();
+    pages.push(directory.run(&["man"]).quietly(0));
+    let mut references = 0;
+    for page in pages {
+        // "consent\-mesh\-policy(1)".
+        for before in page.split("(1)").collect::<Vec<_>>().split_last().unwrap().1 {
+            let reference = before.split_whitespace().last().unwrap().replace('\\', "");
+            assert!(names.contains(&format!("{reference}.1")), "{reference}");
+            references += 1;
+        }
+    }
+    assert!(references > 10, "{references}");
+}

@@ -986,3 +986,20 @@ fn a_transfer_relies_on_the_last_release() {
     let sent = flights.send(hotels_id, Body::Send(ItemRelease::new(cookie, world.id("hotels"))), &cx).unwrap();
     assert_eq!(sent.release().map(|release| release.epoch), Some(Epoch(7)));
 }
+
+/// Reference: requirement 5: a release in the very epoch of the withdrawal is withdrawn, one in the next is not.
+#[test]
+fn requirement_5_covers_the_epoch_of_the_withdrawal() {
+    use pilot_core::semantics::Epoch;
+    let world = World::banner();
+    let (cookie, policy) = (world.item("cookie-alice"), world.id("option-2"));
+    let receipt = Receipt { item: cookie, sender: world.device("alice-browser"), policy };
+    let held = |epoch| {
+        let mut ghosts = Ghosts::default();
+        let (own, known_to_sender) = (Some(policy), None);
+        ghosts.provenance.insert(receipt, Provenance { own, offered: policy, shown: true, epoch, known_to_sender });
+        ghosts.withdrawn.insert(cookie, Epoch(5));
+        requirements::withdrawal(&receipt, &ghosts)
+    };
+    assert_eq!([4, 5, 6].map(|epoch| held(Epoch(epoch))), [false, false, true]);
+}

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -12,26 +11,25 @@ use pilot_core::subsumption::Judge;
 use pilot_core::value::Time;
 
 use crate::console::{Answer, Console, Failure};
-use crate::input::{Origin, VocabularyOption, Words, moment};
+use crate::input::{NowOption, Origin, VocabularyOption, Words};
 use crate::vocabulary::count;
 
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Check {
-    /// Policy files: text (*.pilot), JSON (*.json), canonical CBOR (*.cbor), or `-` for text on standard input
+    /// Policy files: text (*.pilot), JSON (*.json, *.jsonl), canonical CBOR (*.cbor), or `-` for text on standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     vocabulary: VocabularyOption,
-    /// Exit with 1 if there are findings
+    /// Exit with 1 if there are findings, or files without policies
     #[arg(long)]
     deny: bool,
     /// Do not report this kind of finding (may be repeated)
     #[arg(long, value_name = "LINT", value_parser = PossibleValuesParser::new(Lint::ALL.map(Lint::name)), hide_possible_values = true)]
     allow: Vec<String>,
-    /// Judge deadlines at this time: a date, an RFC 3339 time or Unix seconds [default: now]
-    #[arg(long, value_name = "TIME", value_parser = moment)]
-    now: Option<Time>,
+    #[command(flatten)]
+    now: NowOption,
 }
 
 fn after_help() -> String {
@@ -46,21 +44,21 @@ Examples:
   consent-mesh policy check examples/mall/visitor.pilot
   consent-mesh policy check --deny --now 2024-01-01 --allow shadowed examples/flights/*.pilot
 
-Exit codes: 0 no errors, 1 findings and --deny, 2 errors.";
+Exit codes: 0 no errors, 1 findings (or no policies in a file) and --deny, 2 errors.";
     text
 }
 
 pub(crate) fn run(arguments: &Check, console: &mut Console) -> Result<Answer, Failure> {
-    let Some(first) = arguments.files.first() else { return Ok(Answer::Yes) };
-    let words = arguments.vocabulary.load(first)?;
-    let now = arguments.now.unwrap_or_else(current_time);
+    let mut words_by_file = arguments.vocabulary.load_for_each()?;
+    let now = arguments.now.time();
     let mut answer = Answer::Yes;
-    let (mut policies, mut findings) = (0, 0);
+    let (mut policies, mut findings, mut is_any_empty) = (0, 0, false);
     for file in &arguments.files {
-        match check(file, &words, now, &arguments.allow, console) {
+        match words_by_file.of(file).and_then(|words| check(file, words, now, &arguments.allow, console)) {
             Ok((in_file, found)) => {
                 policies += in_file;
                 findings += found;
+                is_any_empty |= in_file == 0;
             }
             Err(Failure::Output(error)) => return Err(error.into()),
             Err(failure) => {
@@ -74,7 +72,7 @@ pub(crate) fn run(arguments: &Check, console: &mut Console) -> Result<Answer, Fa
         let checked = count(policies, "policy", "policies");
         writeln!(console, "{checked} in {}: {found}", count(arguments.files.len(), "file", "files"))?;
     }
-    Ok(if findings > 0 && arguments.deny { answer.max(Answer::No) } else { answer })
+    Ok(if arguments.deny && (findings > 0 || is_any_empty) { answer.max(Answer::No) } else { answer })
 }
 
 /// Checks one file; how many policies it has, and how many findings there are.
@@ -96,6 +94,9 @@ fn check(
             writeln!(console, "warning: {origin}: policy `{name}`: {} [{}]", finding.sentence, finding.lint)?;
         }
     }
+    if policies.is_empty() {
+        writeln!(console, "note: {origin}: no policies")?;
+    }
     if policies.len() > MAX_SHADOW_POLICIES {
         writeln!(
             console,
@@ -103,10 +104,4 @@ fn check(
         )?;
     }
     Ok((policies.len(), count))
-}
-
-fn current_time() -> Time {
-    // A clock before 1970 is as good as 1970.
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Time::from_unix(since_1970.as_secs())
 }

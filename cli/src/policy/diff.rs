@@ -1,7 +1,7 @@
 //! `policy diff`: what a change of policy means for a controller.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -29,7 +29,7 @@ pub(crate) struct Diff {
     old: PathBuf,
     /// The controller's policies as they will be
     new: PathBuf,
-    /// Directory of subjects' policies (*.pilot, *.json, *.cbor); what is no regular file is skipped
+    /// Directory of subjects' policies (*.pilot, *.json, *.jsonl, *.cbor); what is no regular file is skipped
     #[arg(long, value_name = "DIR")]
     against: PathBuf,
     #[command(flatten)]
@@ -40,11 +40,13 @@ pub(crate) fn run(arguments: &Diff, console: &mut Console) -> Result<Answer, Fai
     if arguments.old == Path::new("-") && arguments.new == arguments.old {
         return Err(Failure::StandardInputTwice);
     }
+    // First: where there is no such directory, there is nothing to say about its vocabulary.
+    let files = policy_files(&arguments.against)?;
     let words = arguments.vocabulary.load_of_subject(Some(&arguments.against), &[&arguments.old, &arguments.new])?;
     let (old, new) = (words.some_policies(&arguments.old)?, words.some_policies(&arguments.new)?);
     let judge = Judge::new(&words.vocabulary);
     let (mut gained, mut lost, mut kept, mut refused) = (0, 0, 0, 0);
-    for (file, subject) in subjects(&arguments.against, &words, console)? {
+    for (file, subject) in subjects(&arguments.against, files, &words, console)? {
         let name = format!("`{}` ({})", subject.name, Origin::from(file.as_path()));
         match (best_offer(&old, &subject, &judge), best_offer(&new, &subject, &judge)) {
             (Some((_, Decision::Accepted { .. })), Some((_, Decision::Accepted { .. }))) => kept += 1,
@@ -78,22 +80,36 @@ fn best_offer<'o>(
         .filter(|offer| offer.choice != Choice::Nothing)
         .filter_map(|offer| Some((offer, decide(&offer.choice, [subject], judge)?)))
         .min_by_key(|(_, decision)| match decision {
-            Decision::Accepted { .. } => 0,
+            Decision::AsksForNothing | Decision::Accepted { .. } => 0,
             Decision::Refused { why, .. } => why.changes.len(),
         })
 }
 
-/// Every policy in the policy files of a directory, in the order of the file names.
-fn subjects(directory: &Path, words: &Words, console: &mut Console) -> Result<Vec<(PathBuf, SourcePolicy)>, Failure> {
-    let unreadable = |error| Failure::Read(directory.into(), error);
+/// The policy files in a directory, in the order of their names.
+fn policy_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => Failure::NoDirectory(directory.into()),
+        _ => Failure::Read(directory.into(), error),
+    };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
-        if file.extension().is_some_and(|extension| ["pilot", "json", "cbor"].iter().any(|known| extension == *known)) {
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("pilot" | "json" | "jsonl" | "cbor")) {
             files.push(file);
         }
     }
     files.sort();
+    Ok(files)
+}
+
+/// Every policy in the files of a directory.
+fn subjects(
+    directory: &Path,
+    files: Vec<PathBuf>,
+    words: &Words,
+    console: &mut Console,
+) -> Result<Vec<(PathBuf, SourcePolicy)>, Failure> {
     let mut subjects = Vec::new();
     for file in files {
         // Nobody named it, and a pipe among the files would keep everybody waiting.

@@ -35,11 +35,10 @@ pub(crate) struct Fmt {
 }
 
 pub(crate) fn run(arguments: &Fmt, console: &mut Console) -> Result<Answer, Failure> {
-    let Some(first) = arguments.files.first() else { return Ok(Answer::Yes) };
-    let words = arguments.vocabulary.load(first)?;
+    let mut words_by_file = arguments.vocabulary.load_for_each()?;
     let mut answer = Answer::Yes;
     for file in &arguments.files {
-        match format(file, arguments.check, &words, console) {
+        match words_by_file.of(file).and_then(|words| format(file, arguments.check, words, console)) {
             Ok(one) => answer = answer.max(one),
             Err(Failure::Output(error)) => return Err(error.into()),
             Err(failure) => {

@@ -21,14 +21,15 @@ Examples:
   consent-mesh policy show examples/flights/banner.pilot --as cbor --policy offers > offers.cbor
   consent-mesh policy show offers.cbor --as digest
 
-JSON form, one policy per line (⊥ is null):
+JSON form, one policy per line (⊥ is null). A file of several such lines can be read as well; its policies are called \
+like the file, with their numbers: offers-1, offers-2, …
   {\"datatype\":\"cookie\",
    \"collection\":{\"condition\":\"cookie.secure = true\",\"entity\":\"flights.com\",
                  \"purposes\":[\"special_offers\"],\"retention\":1734739200},
    \"transfers\":[{\"condition\":\"true\",\"entity\":\"hotels.com\",\"purposes\":[\"hotel_ads\"],
                  \"retention\":1713484800}]}")]
 pub(crate) struct Show {
-    /// Policy file: text (*.pilot), JSON (*.json), canonical CBOR (*.cbor), or `-` for text on standard input
+    /// Policy file: text (*.pilot), JSON (*.json, *.jsonl), canonical CBOR (*.cbor), or `-` for text on standard input
     file: PathBuf,
     /// The form to show
     #[arg(long = "as", value_enum, default_value_t = Form::Text)]
