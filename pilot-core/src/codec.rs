@@ -260,27 +260,35 @@ impl<'b, 'v> Reader<'b, 'v> {
             return Ok(if self.decoder.bool()? { Formula::True } else { Formula::False });
         }
         let length = self.array(4, CodecProblem::Malformed("too long an array for a condition".to_string()))?;
-        let (tag, expected) = match self.decoder.u64()? {
-            0 => (0, 4),
-            1 => (1, 2),
-            tag @ (2 | 3) => (tag, 3),
-            tag => return Err(CodecProblem::Tag(tag)),
-        };
-        check_length(expected, length)?;
-        if tag == 0 {
-            let left = self.term(depth + 1, nodes)?;
-            let symbol = self.decoder.str()?;
-            let comparison = Comparison::ALL.into_iter().find(|comparison| comparison.symbol() == symbol);
-            let unknown = || CodecProblem::Unknown("comparison", Quoted::new(symbol), Hint(None));
-            let comparison = comparison.ok_or_else(unknown)?;
-            return Ok(Formula::Compare(left, comparison, self.term(depth + 1, nodes)?));
-        }
-        let first = Box::new(self.formula(depth + 1, nodes)?);
+        let tag = self.decoder.u64()?;
+        check_length(
+            if tag == 0 {
+                4
+            } else if tag == 1 {
+                2
+            } else {
+                3
+            },
+            length,
+        )?;
+        let mut part = |reader: &mut Self| reader.formula(depth + 1, nodes).map(Box::new);
         Ok(match tag {
-            1 => Formula::Not(first),
-            2 => Formula::And(first, Box::new(self.formula(depth + 1, nodes)?)),
-            _ => Formula::Or(first, Box::new(self.formula(depth + 1, nodes)?)),
+            0 => {
+                let left = self.term(depth + 1, nodes)?;
+                let comparison = self.comparison()?;
+                Formula::Compare(left, comparison, self.term(depth + 1, nodes)?)
+            }
+            1 => Formula::Not(part(self)?),
+            2 => Formula::And(part(self)?, part(self)?),
+            3 => Formula::Or(part(self)?, part(self)?),
+            tag => return Err(CodecProblem::Tag(tag)),
         })
+    }
+
+    fn comparison(&mut self) -> Result<Comparison, CodecProblem> {
+        let symbol = self.decoder.str()?;
+        let comparison = Comparison::ALL.into_iter().find(|comparison| comparison.symbol() == symbol);
+        comparison.ok_or_else(|| CodecProblem::Unknown("comparison", Quoted::new(symbol), Hint(None)))
     }
 
     fn term(&mut self, depth: usize, nodes: &mut usize) -> Result<Term, CodecProblem> {

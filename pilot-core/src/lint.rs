@@ -5,7 +5,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::condition::Condition;
 use crate::english::{self, Moment};
 use crate::policy::{Choice, CommunicationRule, Policy};
 use crate::subsumption::Judge;
@@ -176,10 +175,14 @@ fn shadowing<'n>(at: usize, choice: &Choice, policies: &[(&'n str, &Choice)], ju
 
 /// Whether q allows whatever p allows: p ⊑ q, and q is active whenever p is.
 fn is_redundant(p: &Choice, q: &Choice, judge: &Judge<'_>) -> bool {
-    let condition =
-        |choice: &Choice| choice.policy().map_or_else(Condition::always, |p| p.collection().condition.clone());
-    // ⊥ allows nothing, so it needs no condition of the other to hold.
-    p.subsumes(q, judge) && (p.policy().is_none() || judge.entailments().entails(&condition(p), &condition(q)))
+    match (p, q) {
+        (Choice::Nothing, _) => true,
+        (Choice::Policy(_), Choice::Nothing) => false,
+        (Choice::Policy(p), Choice::Policy(q)) => {
+            let [from, to] = [p, q].map(|policy| &policy.collection().condition);
+            p.subsumes(q, judge) && judge.entailments().entails(from, to)
+        }
+    }
 }
 
 #[cfg(test)]
