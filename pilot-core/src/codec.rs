@@ -261,26 +261,24 @@ impl<'b, 'v> Reader<'b, 'v> {
         }
         let length = self.array(4, CodecProblem::Malformed("too long an array for a condition".to_string()))?;
         let tag = self.decoder.u64()?;
-        check_length(
-            if tag == 0 {
-                4
-            } else if tag == 1 {
-                2
-            } else {
-                3
-            },
-            length,
-        )?;
-        let mut part = |reader: &mut Self| reader.formula(depth + 1, nodes).map(Box::new);
+        let parts_of = |expected| check_length(expected, length);
         Ok(match tag {
             0 => {
+                parts_of(4)?;
                 let left = self.term(depth + 1, nodes)?;
                 let comparison = self.comparison()?;
                 Formula::Compare(left, comparison, self.term(depth + 1, nodes)?)
             }
-            1 => Formula::Not(part(self)?),
-            2 => Formula::And(part(self)?, part(self)?),
-            3 => Formula::Or(part(self)?, part(self)?),
+            1 => {
+                parts_of(2)?;
+                Formula::Not(Box::new(self.formula(depth + 1, nodes)?))
+            }
+            2 | 3 => {
+                parts_of(3)?;
+                let left = Box::new(self.formula(depth + 1, nodes)?);
+                let right = Box::new(self.formula(depth + 1, nodes)?);
+                if tag == 2 { Formula::And(left, right) } else { Formula::Or(left, right) }
+            }
             tag => return Err(CodecProblem::Tag(tag)),
         })
     }
