@@ -1,0 +1,130 @@
+//! Steps, events and violations in the paper's notation.
+
+use pilot_core::graph::{Action, Body, Graph, Message};
+use pilot_core::semantics::{Event, PolicyId};
+use pilot_core::vocabulary::{DeviceId, Id, ItemId};
+
+use crate::refine::Violation;
+use crate::scenario::Scenario;
+
+/// An action, as the figures write them.
+pub fn action(action: &Action, scenario: &Scenario) -> String {
+    let set = |own: &[PolicyId]| {
+        let names: Vec<&str> = own.iter().map(|id| policy(*id, scenario)).collect();
+        format!("{{{}}}", names.join(", "))
+    };
+    match action {
+        Action::Init { own, .. } => format!("init({})", set(own)),
+        Action::Restore { own, .. } => format!("restore({})", set(own)),
+        Action::ChangeOwn { own } => format!("change({})", set(own)),
+        Action::Admit { entity } => format!("admit({})", scenario.vocabulary.entities.name(*entity)),
+        Action::Tau => "τ".to_string(),
+        Action::Expire { item } => format!("expire({})", item_name(*item, scenario)),
+        Action::Forget { item } => format!("forget({})", item_name(*item, scenario)),
+        Action::Send(message) => format!("{}↑({})", message.kind().name(), parameters(message, scenario)),
+        Action::Receive(message) => format!("{}↓({})", message.kind().name(), parameters(message, scenario)),
+    }
+}
+
+fn parameters(message: &Message, scenario: &Scenario) -> String {
+    let (sender, receiver) = (device(message.sender, scenario), device(message.receiver, scenario));
+    match &message.body {
+        Body::Request { policy: p } | Body::UploadPolicy { policy: p } | Body::WithdrawPolicy { policy: p } => {
+            format!("{sender}, {receiver}, {}", policy(*p, scenario))
+        }
+        Body::Send(release) => {
+            format!("{sender}, {receiver}, {}, {}", policy(release.policy, scenario), item_name(release.item, scenario))
+        }
+        Body::Broadcast(release) => {
+            format!("{sender}, {}, {receiver}, {}", item_name(release.item, scenario), policy(release.policy, scenario))
+        }
+        Body::RequestPolicies => sender.to_string(),
+        Body::DownloadPolicies { offers } => {
+            let listed = offers.iter().map(|(dc, p)| format!("({}, {})", device(*dc, scenario), policy(*p, scenario)));
+            format!("{receiver}, {{{}}}", listed.collect::<Vec<_>>().join(", "))
+        }
+        Body::Withdraw { item, .. } => format!("{sender}, {receiver}, {}", item_name(*item, scenario)),
+    }
+}
+
+/// An event of Table 2, or beyond it.
+pub fn event(event: &Event, scenario: &Scenario) -> String {
+    match event {
+        Event::Own { device: own, added, removed } => {
+            let names = |ids: &[PolicyId]| ids.iter().map(|id| policy(*id, scenario)).collect::<Vec<_>>().join(", ");
+            format!("own({}, +{{{}}}, -{{{}}})", device(*own, scenario), names(added), names(removed))
+        }
+        Event::Request { sender, receiver, policy: p, .. } => {
+            format!("request({}, {}, {})", device(*sender, scenario), device(*receiver, scenario), policy(*p, scenario))
+        }
+        Event::Retract { controller, device: at, policy: p } => {
+            format!("retract({}, {}, {})", device(*controller, scenario), device(*at, scenario), policy(*p, scenario))
+        }
+        Event::Send(delivery) | Event::Transfer(delivery) => {
+            let name = if matches!(event, Event::Send(_)) { "send" } else { "transfer" };
+            let handover = &delivery.handover;
+            let (sender, receiver) = (device(handover.sender, scenario), device(handover.receiver, scenario));
+            let (item, policy) = (item_name(handover.item, scenario), policy(handover.policy, scenario));
+            format!("{name}({sender}, {receiver}, {item}) under {policy}")
+        }
+        Event::Erase { controller, item, .. } => {
+            format!("erase({}, {})", device(*controller, scenario), item_name(*item, scenario))
+        }
+    }
+}
+
+/// What is wrong, in a sentence.
+pub fn violation(violation: &Violation, scenario: &Scenario) -> String {
+    match violation {
+        Violation::Claim(premise) => format!("the sender vouches for what is not so: {premise}"),
+        Violation::Event(found, premise) => format!("{} is not allowed: {premise}", event(found, scenario)),
+        Violation::Difference => "the state after the step is not the one its events lead to".to_string(),
+        Violation::Requirement(requirement, receipt) => format!(
+            "{requirement} does not hold for ({}, {}, {})",
+            device(receipt.sender, scenario),
+            item_name(receipt.item, scenario),
+            policy(receipt.policy, scenario)
+        ),
+    }
+}
+
+/// The edges and events that a move is an example of.
+pub fn coverage(graph: &Graph<'_>, edges: &[usize], events: &[Event]) -> Vec<String> {
+    let edges = edges.iter().map(|edge| edge_name(graph, *edge));
+    edges.chain(event_kinds(events)).collect()
+}
+
+/// The kinds of events, as coverage names them.
+pub fn event_kinds(events: &[Event]) -> Vec<String> {
+    let kind = |event: &Event| match event {
+        Event::Own { .. } => "event own",
+        Event::Request { replaced: None, .. } => "event request (R1)",
+        Event::Request { .. } => "event request (R2)",
+        Event::Retract { .. } => "event retract",
+        Event::Send(_) => "event send",
+        Event::Transfer(_) => "event transfer",
+        Event::Erase { .. } => "event erase",
+    };
+    events.iter().map(|event| kind(event).to_string()).collect()
+}
+
+/// An edge, by its figure, place and label.
+pub fn edge_name(graph: &Graph<'_>, at: usize) -> String {
+    let place = |location: Option<pilot_core::graph::Location>| location.map_or("·".to_string(), |l| l.to_string());
+    match graph.edges.get(at) {
+        Some(edge) => format!("Fig. {} {} {} {}", graph.figure, place(edge.from), edge.label, place(edge.to)),
+        None => format!("Fig. {} edge {at}", graph.figure),
+    }
+}
+
+fn policy(id: PolicyId, scenario: &Scenario) -> &str {
+    scenario.policy_names.get(id.index()).map_or("?", |name| name)
+}
+
+fn device(id: DeviceId, scenario: &Scenario) -> &str {
+    scenario.vocabulary.device_name(id)
+}
+
+fn item_name(id: ItemId, scenario: &Scenario) -> &str {
+    scenario.vocabulary.item_name(id)
+}
