@@ -85,7 +85,7 @@ fn the_json_of_a_policy_parses_back_to_it() {
         let pair = format!("{{\"q\":null,\"p\":{text}}}");
         prop_assert_eq!(json::parse_pair(&pair, &vocabulary), Ok((choice.clone(), Choice::Nothing)));
 
-        // What it says, in the words of the issue: names sorted by their bytes.
+        // What it says, names sorted by their bytes.
         let Some(named) = named else { return Ok(false) };
         let purposes = Vec::from_iter(&named.collection.purposes);
         prop_assert_eq!(&value["collection"]["purposes"], &serde_json::json!(purposes));

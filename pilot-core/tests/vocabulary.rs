@@ -163,7 +163,7 @@ fn section(title: &str, count: usize, parents: impl Fn(usize) -> Vec<usize>) -> 
     toml
 }
 
-/// Reference: the "at least 10,000 names per order must load".
+/// Reference: at least 10,000 names per order must load.
 #[test]
 fn ten_thousand_names_per_order_load() {
     const COUNT: usize = 10_000;
