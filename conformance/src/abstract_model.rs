@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hashbrown::HashMap;
 use pilot_core::semantics::{Context, Delivery, DeviceState, Event, Ghosts, Handover, PolicyId, Requirement, rules};
 use pilot_core::subsumption::Judge;
+use pilot_core::vocabulary::Vocabulary;
 
 use crate::explore::{Model, Row, Successor};
 use crate::refine::Violation;
@@ -95,13 +96,8 @@ impl<'s> AbstractModel<'s> {
 }
 
 impl Model for AbstractModel<'_> {
-    type Worker<'w>
-        = Judge<'w>
-    where
-        Self: 'w;
-
-    fn worker(&self) -> Judge<'_> {
-        Judge::new(&self.scenario.vocabulary)
+    fn vocabulary(&self) -> &Vocabulary {
+        &self.scenario.vocabulary
     }
 
     fn initial(&self) -> Row {

@@ -8,6 +8,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Instant;
 
 use hashbrown::HashSet;
+use pilot_core::subsumption::Judge;
+use pilot_core::vocabulary::Vocabulary;
 
 use crate::refine::Violation;
 
@@ -16,19 +18,14 @@ pub type Row = Box<[u32]>;
 
 /// Something to explore.
 pub trait Model: Sync {
-    /// What one thread needs for itself.
-    type Worker<'w>
-    where
-        Self: 'w;
-
-    /// Equipment for one thread.
-    fn worker(&self) -> Self::Worker<'_>;
+    /// The words of its policies; each thread has a judge of its own.
+    fn vocabulary(&self) -> &Vocabulary;
 
     /// The state at the start.
     fn initial(&self) -> Row;
 
     /// Calls `found` for every step that a state can take.
-    fn successors(&self, state: &[u32], worker: &Self::Worker<'_>, found: &mut dyn FnMut(Successor<'_>));
+    fn successors(&self, state: &[u32], judge: &Judge<'_>, found: &mut dyn FnMut(Successor<'_>));
 
     /// Replaces the numbers that do not tell states apart.
     fn identify(&self, _row: &mut [u32]) {}
@@ -122,11 +119,11 @@ struct Expanded {
 }
 
 fn expand<M: Model>(model: &M, rows: &[Row], seen: &HashSet<u128, Mixed>) -> Expanded {
-    let worker = model.worker();
+    let judge = Judge::new(model.vocabulary());
     let mut part = Expanded { new: Vec::new(), generated: 0, is_violated: false, covered: HashSet::new() };
     let mut local: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
     for row in rows {
-        model.successors(row, &worker, &mut |successor| {
+        model.successors(row, &judge, &mut |successor| {
             part.generated += 1;
             for covered in successor.covers {
                 if !part.covered.contains(covered) {
@@ -148,7 +145,7 @@ fn expand<M: Model>(model: &M, rows: &[Row], seen: &HashSet<u128, Mixed>) -> Exp
 
 /// A shortest run to a violation, the first in the order of exploration, so that equal models give equal runs.
 pub fn shortest_run<M: Model>(model: &M) -> Option<Counterexample> {
-    let worker = model.worker();
+    let judge = Judge::new(model.vocabulary());
     let mut seen: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
     // Each state, the place of the one before it, and the step between them.
     let mut queue: Vec<(Row, usize, String)> = vec![(model.initial(), 0, String::new())];
@@ -156,7 +153,7 @@ pub fn shortest_run<M: Model>(model: &M) -> Option<Counterexample> {
     let mut at = 0;
     while let Some((row, ..)) = queue.get(at).cloned() {
         let (mut new, mut end) = (Vec::new(), None);
-        model.successors(&row, &worker, &mut |successor| {
+        model.successors(&row, &judge, &mut |successor| {
             if let (None, Some(violation)) = (&end, successor.violation) {
                 end = Some(((successor.describe)(), violation.clone()));
             } else if seen.insert(fingerprint(model, successor.row)) {

@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use pilot_core::graph::{Action, Device, Instance, Message, MessageKind, Step, enabled, offers, take};
 use pilot_core::semantics::{Context, Ghosts, Provenance};
 use pilot_core::subsumption::Judge;
-use pilot_core::vocabulary::DeviceId;
+use pilot_core::vocabulary::{DeviceId, Vocabulary};
 
 use crate::explore::{Model, Row, Successor};
 use crate::refine::{Violation, check};
@@ -139,13 +139,8 @@ impl<'s> System<'s> {
 }
 
 impl Model for System<'_> {
-    type Worker<'w>
-        = Judge<'w>
-    where
-        Self: 'w;
-
-    fn worker(&self) -> Judge<'_> {
-        Judge::new(&self.scenario.vocabulary)
+    fn vocabulary(&self) -> &Vocabulary {
+        &self.scenario.vocabulary
     }
 
     fn initial(&self) -> Row {
