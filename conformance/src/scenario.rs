@@ -29,8 +29,8 @@ pub struct Scenario {
     pub parties: Vec<Party>,
     /// Whom they address.
     pub contacts: Contacts,
-    /// The time at which everything happens.
-    pub now: Time,
+    /// The moments that each device's clock goes through, in order. Clocks are not synchronised.
+    pub times: Vec<Time>,
     /// Whether withdrawals, of data and of policies, are explored.
     pub withdrawals: bool,
 }
@@ -159,7 +159,7 @@ impl Opaque {
             let rule = format!("organisation for {} until 1000", purposes.join(", "));
             let _ = writeln!(policies, "policy p{} {{ collect data by {rule} transfer to {rule} }}", at + 1);
         }
-        let mut scenario = Scenario::read(&words, &policies, Time::from_unix(0))?;
+        let mut scenario = Scenario::read(&words, &policies, vec![Time::from_unix(0)])?;
         scenario.withdrawals = self.withdrawals;
         let every: Vec<Vec<PolicyId>> = scenario.policies.iter().map(|(id, _)| vec![id]).collect();
         for at in 0..self.subjects {
@@ -219,7 +219,7 @@ impl Opaque {
 
 impl Scenario {
     /// A scenario without parties yet.
-    pub fn read(vocabulary: &str, policies: &str, now: Time) -> Result<Self, ScenarioError> {
+    pub fn read(vocabulary: &str, policies: &str, times: Vec<Time>) -> Result<Self, ScenarioError> {
         let vocabulary = Vocabulary::from_toml(vocabulary).map_err(|error| ScenarioError::Text(error.to_string()))?;
         let file = parse_file(policies, &vocabulary).map_err(|error| ScenarioError::Text(error.to_string()))?;
         let (mut table, mut policy_names) = (Policies::default(), Vec::new());
@@ -231,7 +231,7 @@ impl Scenario {
         }
         let contacts = Contacts::default();
         let parties = Vec::new();
-        Ok(Self { vocabulary, policies: table, policy_names, parties, contacts, now, withdrawals: false })
+        Ok(Self { vocabulary, policies: table, policy_names, parties, contacts, times, withdrawals: false })
     }
 
     /// Adds a party with a graph of the architecture. Each of its items has a value of its own.

@@ -402,6 +402,6 @@ pub fn context<'c>(scenario: &'c Scenario, judge: &'c Judge<'c>) -> Context<'c> 
         directory: scenario.vocabulary.directory(),
         policies: &scenario.policies,
         contacts: &scenario.contacts,
-        now: scenario.now,
+        now: scenario.times.first().copied().unwrap_or_default(),
     }
 }
