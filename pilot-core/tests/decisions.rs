@@ -147,6 +147,11 @@ fn s4_a_controller_accepts_what_it_published_and_still_keeps_to() {
         mall.send(world.device("policy-repository"), Body::WithdrawPolicy { policy }, &cx).unwrap();
     };
     assert_eq!(after(&withdraw), [], "withdrawn");
+    let keeps_more = |mall: &mut Node| {
+        mall.take(Action::ChangeOwn { own: vec![world.id("mall"), world.id("mall-more")] }, &cx).unwrap();
+        withdraw(mall);
+    };
+    assert_eq!(after(&keeps_more), [], "withdrawn, though within another current one");
     let mut other = listening(&world, "mall-gate", "mall-more", &cx);
     other.receive(&heard, &cx).unwrap();
     assert!(!holds(&other, mac), "within p_dc, but not published by it");
@@ -193,6 +198,25 @@ fn s5_premises_are_judged_when_the_message_leaves() {
         release.epoch = pilot_core::semantics::Epoch::of(time("2025-01-01"));
     }
     assert!(refused(&late, "mall-gate", "mall", "2025-01-01"), "time ≥ p.dcr.rt");
+}
+
+/// Reference: S5. What the rules ask of the receiver: a policy about the item, for this receiver, and in time.
+#[test]
+fn s5_the_receiver_judges_type_entity_and_deadline() {
+    let world =
+        World::new(&format!("{MALL} policy homes {{ collect address by mall for statistics until 2025-01-01 }}"));
+    let judge = world.judge();
+    let judged = |item: &str, policy: &str, now: &str| {
+        let (sender, receiver) = (world.device("alice-phone"), world.device("mall-gate"));
+        let handover = Handover { sender, receiver, item: world.item(item), policy: world.id(policy) };
+        let event = Event::Send(Delivery { handover, value: None });
+        rules::premises(&event, &DeviceState::default(), &world.cx(&judge, now))
+    };
+    assert_eq!(judged("mac-alice", "mall", NEW_YEAR), Ok(()));
+    assert_eq!(judged("city-alice", "homes", NEW_YEAR), Ok(()), "a city is an address");
+    assert_eq!(judged("mac-alice", "age-only", NEW_YEAR), Err(Premise::AboutItem));
+    assert_eq!(judged("mac-alice", "shop", NEW_YEAR), Err(Premise::NamesReceiver));
+    assert_eq!(judged("mac-alice", "mall", "2025-01-01"), Err(Premise::InTime));
 }
 
 /// Reference: S6. A request that replaces several comparable policies is as many R2 steps, each with its witness.
@@ -487,14 +511,16 @@ fn s19_a_requesting_options_one_by_one_leaves_the_last() {
     let judge = world.judge();
     let cx = world.cx(&judge, NEW_YEAR);
     let (flights, alice_id) = (world.device("flights-server"), world.device("alice-browser"));
-    let mut alice = Node::new(&graphs::DIRECT_SUBJECT, alice_id);
-    alice.init(&[], Some(world.item("cookie-alice")), &cx);
-    for option in ["option-2", "option-3"] {
-        let body = Body::Request { policy: world.id(option) };
-        alice.receive(&Message { sender: flights, receiver: alice_id, body }, &cx).unwrap();
-        alice.take(Action::Tau, &cx).unwrap();
+    for options in [["option-2", "option-3"], ["option-3", "option-2"]] {
+        let mut alice = Node::new(&graphs::DIRECT_SUBJECT, alice_id);
+        alice.init(&[], Some(world.item("cookie-alice")), &cx);
+        for option in options {
+            let body = Body::Request { policy: world.id(option) };
+            alice.receive(&Message { sender: flights, receiver: alice_id, body }, &cx).unwrap();
+            alice.take(Action::Tau, &cx).unwrap();
+        }
+        assert!(alice.device.state.policies_of(flights).eq([world.id(options[1])]), "{options:?}");
     }
-    assert!(alice.device.state.policies_of(flights).eq([world.id("option-3")]));
 }
 
 /// Reference: S19 (b). One logical device per offer; versions of one offer replace each other in the repository.
@@ -521,6 +547,27 @@ fn s19_b_versions_replace_each_other_and_offers_do_not() {
     };
     repository.receive(&forged, &cx).unwrap();
     assert_eq!(repository.device.memory.catalogue.len(), 2, "hotels.com does not speak for the mall");
+}
+
+/// Reference: S19 (b). A controller takes the policy it names off the list, if that is what is listed for it.
+#[test]
+fn s19_b_withdrawn_policies_are_no_longer_listed() {
+    let world = World::new(MALL);
+    let judge = world.judge();
+    let cx = world.cx(&judge, NEW_YEAR);
+    let id = world.device("policy-repository");
+    let mut repository = Node::new(&graphs::REPOSITORY, id);
+    let (mall, shop) = (world.device("mall-gate"), world.device("shop-gate"));
+    let mut listed_after = |sender, body| {
+        repository.receive(&Message { sender, receiver: id, body }, &cx).unwrap();
+        repository.device.memory.catalogue.keys().copied().collect::<Vec<_>>()
+    };
+    let withdraw = |policy: &str| Body::WithdrawPolicy { policy: world.id(policy) };
+    listed_after(mall, Body::UploadPolicy { policy: world.id("mall") });
+    listed_after(shop, Body::UploadPolicy { policy: world.id("shop") });
+    assert_eq!(listed_after(mall, withdraw("mall-more")), [mall, shop], "an earlier version");
+    assert_eq!(listed_after(shop, withdraw("mall")), [mall, shop], "somebody else's");
+    assert_eq!(listed_after(mall, withdraw("mall")), [shop]);
 }
 
 /// Reference: S19 (c), (d), (e). The guard reads π; downloads retract, then request, in a fixed order; what is
