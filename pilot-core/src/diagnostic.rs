@@ -109,7 +109,7 @@ impl Quoted {
 }
 
 /// A sentence of another library, which may repeat its input, as an error passes it on.
-pub(crate) fn foreign_message(text: &str) -> String {
+pub fn foreign_message(text: &str) -> String {
     const CHARS: usize = 400;
     shortened(text, CHARS)
 }

@@ -150,6 +150,19 @@ pub enum Guard {
     Outdated,
     /// No other edge from here with this label can be taken.
     Unless(Label),
+    /// A mistake, printed or easily made. No graph here has one: the model checker must refuse graphs that do.
+    Mistaken(Mistake),
+}
+
+/// Guards that look right and are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mistake {
+    /// p ⊑ p_i in place of [`Guard::WithinTransferRule`], as Fig. 3b prints it (S1).
+    WithinReceived,
+    /// q ⊑ p in place of [`Guard::WithinOwn`].
+    CoversOwn,
+    /// [`Guard::WithinOwn`] by Def. 7 as printed, which ignores the conditions of transfer rules (S10).
+    WithinOwnUnconditionally,
 }
 
 /// The changes that edges make.

@@ -3,7 +3,8 @@
 use super::device::Exchange;
 use super::interpreter::{Situation, candidates};
 use super::message::{Release, Withdrawal};
-use super::{Action, Body, Device, Guard, Label};
+use super::{Action, Body, Device, Guard, Label, Mistake};
+use crate::policy::CommunicationRule;
 use crate::semantics::{Context, Epoch, PolicyId, Receipt};
 use crate::vocabulary::{DeviceId, ItemId};
 
@@ -67,6 +68,7 @@ impl Guard {
                     || memory.recipients_of(i).any(|(_, recipient)| over(&recipient))
             }),
             Self::Unless(label) => !situation.can_take(label),
+            Self::Mistaken(mistake) => with_policy(&|p| situation.is_mistakenly_allowed(mistake, p)),
         }
     }
 }
@@ -96,6 +98,25 @@ impl Situation<'_> {
     fn is_within_own(&self, p: PolicyId) -> bool {
         let mut own = self.device.state.policies_of(self.device.id);
         own.any(|own| self.is_active(own) && self.cx.subsumes(p, own))
+    }
+
+    fn is_mistakenly_allowed(&self, mistake: Mistake, p: PolicyId) -> bool {
+        let (device, cx) = (self.device, self.cx);
+        let mut own = device.state.policies_of(device.id).filter(|own| self.is_active(*own));
+        match mistake {
+            Mistake::WithinReceived => {
+                let Some(item) = self.action.item() else { return false };
+                device.state.receipts_of(item).any(|receipt| cx.subsumes(p, receipt.policy))
+            }
+            Mistake::CoversOwn => own.any(|own| cx.subsumes(own, p)),
+            Mistake::WithinOwnUnconditionally => own.any(|own| {
+                let (Some(p), Some(own)) = (cx.policy(p), cx.policy(own)) else { return false };
+                let covered = |rule: &CommunicationRule| own.transfers().iter().any(|tr| rule.subsumes(tr, cx.judge));
+                cx.judge.vocabulary.datatypes.le(p.datatype(), own.datatype())
+                    && p.collection().subsumes(own.collection(), cx.judge)
+                    && p.transfers().iter().all(covered)
+            }),
+        }
     }
 
     /// ∃ (_, i, p_i) ∈ ρ, tr ∈ p_i.TR · tr is active and p ⊑ (p_i.t, tr, p_i.TR).

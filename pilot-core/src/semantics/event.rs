@@ -113,6 +113,14 @@ impl Event {
         }
     }
 
+    /// The value that arrives, if an item does.
+    pub const fn value(&self) -> Option<&Option<Value>> {
+        match self {
+            Self::Send(delivery) | Self::Transfer(delivery) => Some(&delivery.value),
+            Self::Own { .. } | Self::Request { .. } | Self::Retract { .. } | Self::Erase { .. } => None,
+        }
+    }
+
     /// What the sender vouches for, where there is one.
     pub const fn claim(&self) -> Option<Claim> {
         match self {

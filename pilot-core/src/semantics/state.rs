@@ -15,13 +15,16 @@ pub struct State {
     pub devices: BTreeMap<DeviceId, (DeviceState, Ghosts)>,
 }
 
-/// What requirements speak of and the semantics does not have: how each receipt came about, and what was withdrawn.
+/// What requirements and S17 speak of and the semantics does not have: how each receipt came about, what was withdrawn,
+/// and who vouched for what.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ghosts {
     /// How each receipt came about (S20).
     pub provenance: BTreeMap<Receipt, Provenance>,
     /// Withdraw notices that were delivered: about what, up to which epoch.
     pub withdrawn: BTreeMap<ItemId, Epoch>,
+    /// Policies in uploads that passed through here, by the controllers that vouched for them (S17).
+    pub uploaded: BTreeSet<(DeviceId, PolicyId)>,
 }
 
 /// A device's share of ν, π and ρ; the program graphs that run on the device share it (S13).
