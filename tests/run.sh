@@ -49,7 +49,10 @@ rustup component add rustfmt clippy >/dev/null 2>&1 || true
 check 'formatting' cargo fmt --all --check
 check 'lints' cargo clippy --workspace --all-targets --locked -- -D warnings
 check 'documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
-suite 'tests' cargo test --workspace --locked --no-fail-fast
+suite 'tests' cargo test --workspace --exclude conformance --locked --no-fail-fast
+# Exploring models takes an optimised build.
+suite 'model checker' cargo test --package conformance --release --locked --no-fail-fast
+check 'every guard and effect is needed, or has a reason' cargo run --release --locked -p conformance -- verify --each-guard
 check 'benchmarks run' cargo bench -p pilot-core --locked -- --test
 check 'cargo run --release' cargo run --release --locked
 

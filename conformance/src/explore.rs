@@ -4,6 +4,7 @@
 //! a second, sequential exploration that remembers where each state came from: most explorations never need one, and
 //! remembering would cost more memory than the states.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Instant;
 
@@ -11,6 +12,9 @@ use hashbrown::HashSet;
 use pilot_core::subsumption::Judge;
 use pilot_core::vocabulary::Vocabulary;
 
+use crate::coverage::Coverage;
+use crate::memory;
+use crate::progress::Progress;
 use crate::refine::Violation;
 
 /// A row of numbers that stand for parts of a state.
@@ -22,13 +26,19 @@ pub trait Model: Sync {
     fn vocabulary(&self) -> &Vocabulary;
 
     /// The state at the start.
-    fn initial(&self) -> Row;
+    fn initial(&self, judge: &Judge<'_>) -> Row;
 
-    /// Calls `found` for every step that a state can take.
+    /// Calls `found` for every step that a state can take. `found` must not call the model.
     fn successors(&self, state: &[u32], judge: &Judge<'_>, found: &mut dyn FnMut(Successor<'_>));
 
-    /// Replaces the numbers that do not tell states apart.
-    fn identify(&self, _row: &mut [u32]) {}
+    /// The numbers that tell states apart, the same for states that are renamings of each other.
+    fn identify<'r>(&self, row: &'r [u32]) -> Cow<'r, [u32]>;
+
+    /// The numbers that count, if those are fewer: states that differ in the others are explored apart and counted as
+    /// one.
+    fn counted(&self, _row: &[u32]) -> Option<Vec<u32>> {
+        None
+    }
 }
 
 /// A step that a state can take.
@@ -39,8 +49,8 @@ pub struct Successor<'s> {
     pub violation: Option<&'s Violation>,
     /// Says it in the paper's notation.
     pub describe: &'s dyn Fn() -> String,
-    /// What it is an example of: edges and events, for the question whether all were seen.
-    pub covers: &'s [String],
+    /// What it is an example of.
+    pub covers: Coverage,
 }
 
 /// What an exploration found.
@@ -54,14 +64,24 @@ pub struct Outcome {
     pub depth: u32,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Bytes of the states kept, at most.
-    pub peak_bytes: usize,
     /// Whether some step is a violation.
     pub is_violated: bool,
-    /// Whether the memory limit ended it.
+    /// Whether a limit ended it.
     pub is_out_of_memory: bool,
     /// What was seen.
-    pub covered: HashSet<String>,
+    pub covered: Coverage,
+}
+
+impl Outcome {
+    /// Adds what another exploration found.
+    pub fn add(&mut self, other: &Self) {
+        self.states += other.states;
+        self.generated += other.generated;
+        self.depth = self.depth.max(other.depth);
+        self.is_violated |= other.is_violated;
+        self.is_out_of_memory |= other.is_out_of_memory;
+        self.covered.merge(&other.covered);
+    }
 }
 
 /// A violation and a shortest run to it.
@@ -73,35 +93,63 @@ pub struct Counterexample {
     pub violation: Violation,
 }
 
-/// Explores until everything reachable is known, a violation is found, or the memory limit is reached.
-pub fn explore<M: Model>(model: &M, memory_limit: usize) -> Outcome {
+/// How far an exploration may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory that the process may have.
+    pub bytes: u64,
+    /// States.
+    pub states: u64,
+}
+
+impl Limits {
+    /// Whether an exploration that knows so many states must stop.
+    pub fn are_reached(&self, states: u64) -> bool {
+        states > self.states || memory::resident() > self.bytes
+    }
+}
+
+impl Default for Limits {
+    /// 4 GiB.
+    fn default() -> Self {
+        Self { bytes: 4 << 30, states: u64::MAX }
+    }
+}
+
+/// Explores until everything reachable is known, a violation is found, or a limit is reached.
+pub fn explore<M: Model>(model: &M, limits: Limits, progress: &Progress) -> Outcome {
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut outcome = Outcome { states: 1, generated: 1, ..Outcome::default() };
     let mut seen: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
-    let mut level = vec![model.initial()];
+    let mut level = vec![model.initial(&Judge::new(model.vocabulary()))];
     seen.extend(level.iter().map(|row| fingerprint(model, row)));
+    let mut counted: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
     while !level.is_empty() {
-        let chunk = level.len().div_ceil(threads).max(1);
-        let found: Vec<Expanded> = std::thread::scope(|scope| {
-            let expand = |rows: &'_ [Row]| expand(model, rows, &seen);
-            let workers: Vec<_> = level.chunks(chunk).map(|rows| scope.spawn(move || expand(rows))).collect();
-            workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
-        });
+        counted.extend(level.iter().filter_map(|row| model.counted(row)).map(|row| mix(&row)));
         let mut next = Vec::new();
-        for part in found {
-            outcome.generated += part.generated;
-            outcome.is_violated |= part.is_violated;
-            outcome.covered.extend(part.covered);
-            next.extend(part.new.into_iter().filter(|(fingerprint, _)| seen.insert(*fingerprint)).map(|(_, row)| row));
-        }
-        outcome.states = seen.len() as u64;
-        let bytes =
-            seen.capacity() * 17 + [&level, &next].into_iter().flatten().map(|row| 16 + 4 * row.len()).sum::<usize>();
-        outcome.peak_bytes = outcome.peak_bytes.max(bytes);
-        outcome.is_out_of_memory = bytes > memory_limit;
-        if outcome.is_violated || outcome.is_out_of_memory {
-            break;
+        let slice = threads * ROWS_PER_SLICE;
+        for (at, rows) in level.chunks(slice).enumerate() {
+            let chunk = rows.len().div_ceil(threads).max(1);
+            let found: Vec<Expanded> = std::thread::scope(|scope| {
+                let expand = |rows: &'_ [Row]| expand(model, rows, &seen);
+                let workers: Vec<_> = rows.chunks(chunk).map(|rows| scope.spawn(move || expand(rows))).collect();
+                workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+            });
+            for part in found {
+                outcome.generated += part.generated;
+                outcome.is_violated |= part.is_violated;
+                outcome.covered.merge(&part.covered);
+                let new = part.new.into_iter().filter(|(fingerprint, _)| seen.insert(*fingerprint));
+                next.extend(new.map(|(_, row)| row));
+            }
+            outcome.states = if counted.is_empty() { seen.len() } else { counted.len() } as u64;
+            progress.report(seen.len() as u64, (level.len().saturating_sub((at + 1) * slice) + next.len()) as u64);
+            outcome.is_out_of_memory = limits.are_reached(seen.len() as u64);
+            if outcome.is_violated || outcome.is_out_of_memory {
+                outcome.seconds = started.elapsed().as_secs_f64();
+                return outcome;
+            }
         }
         outcome.depth += u32::from(!next.is_empty());
         level = next;
@@ -110,35 +158,37 @@ pub fn explore<M: Model>(model: &M, memory_limit: usize) -> Outcome {
     outcome
 }
 
+/// How many states a thread expands before what it found is put together with the others'.
+const ROWS_PER_SLICE: usize = 1 << 16;
+
 /// What one thread found in its part of a level.
 struct Expanded {
     new: Vec<(u128, Row)>,
     generated: u64,
     is_violated: bool,
-    covered: HashSet<String>,
+    covered: Coverage,
 }
 
 fn expand<M: Model>(model: &M, rows: &[Row], seen: &HashSet<u128, Mixed>) -> Expanded {
     let judge = Judge::new(model.vocabulary());
-    let mut part = Expanded { new: Vec::new(), generated: 0, is_violated: false, covered: HashSet::new() };
+    let mut part = Expanded { new: Vec::new(), generated: 0, is_violated: false, covered: Coverage::default() };
     let mut local: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
+    let mut found: Vec<Row> = Vec::new();
     for row in rows {
         model.successors(row, &judge, &mut |successor| {
             part.generated += 1;
-            for covered in successor.covers {
-                if !part.covered.contains(covered) {
-                    part.covered.insert(covered.clone());
-                }
-            }
-            if successor.violation.is_some() {
-                part.is_violated = true;
-                return;
-            }
-            let fingerprint = fingerprint(model, successor.row);
-            if !seen.contains(&fingerprint) && local.insert(fingerprint) {
-                part.new.push((fingerprint, successor.row.into()));
+            part.covered.merge(&successor.covers);
+            match successor.violation {
+                Some(_) => part.is_violated = true,
+                None => found.push(successor.row.into()),
             }
         });
+        for row in found.drain(..) {
+            let fingerprint = fingerprint(model, &row);
+            if !seen.contains(&fingerprint) && local.insert(fingerprint) {
+                part.new.push((fingerprint, row));
+            }
+        }
     }
     part
 }
@@ -146,39 +196,94 @@ fn expand<M: Model>(model: &M, rows: &[Row], seen: &HashSet<u128, Mixed>) -> Exp
 /// A shortest run to a violation, the first in the order of exploration, so that equal models give equal runs.
 pub fn shortest_run<M: Model>(model: &M) -> Option<Counterexample> {
     let judge = Judge::new(model.vocabulary());
+    let start = model.initial(&judge);
     let mut seen: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
-    // Each state, the place of the one before it, and the step between them.
-    let mut queue: Vec<(Row, usize, String)> = vec![(model.initial(), 0, String::new())];
-    seen.insert(fingerprint(model, &model.initial()));
+    seen.insert(fingerprint(model, &start));
+    // Each state, and the place of the one before it.
+    let mut queue: Vec<(Row, usize)> = vec![(start, 0)];
     let mut at = 0;
-    while let Some((row, ..)) = queue.get(at).cloned() {
-        let (mut new, mut end) = (Vec::new(), None);
-        model.successors(&row, &judge, &mut |successor| {
-            if let (None, Some(violation)) = (&end, successor.violation) {
-                end = Some(((successor.describe)(), violation.clone()));
-            } else if seen.insert(fingerprint(model, successor.row)) {
-                new.push((successor.row.into(), at, (successor.describe)()));
-            }
+    while let Some((row, _)) = queue.get(at).cloned() {
+        let (mut found, mut end) = (Vec::new(), None);
+        model.successors(&row, &judge, &mut |successor| match successor.violation {
+            Some(violation) if end.is_none() => end = Some(((successor.describe)(), violation.clone())),
+            Some(_) => {}
+            None => found.push(Row::from(successor.row)),
         });
         if let Some((last, violation)) = end {
-            let mut run = vec![last];
-            while let Some((_, before, step)) = queue.get(at).filter(|_| at > 0) {
-                run.push(step.clone());
+            let mut rows = vec![at];
+            while let Some((_, before)) = queue.get(at).filter(|_| at > 0) {
+                rows.push(*before);
                 at = *before;
             }
-            run.reverse();
+            let rows: Vec<&Row> = rows.iter().rev().filter_map(|at| queue.get(*at).map(|(row, _)| row)).collect();
+            let mut run: Vec<String> =
+                rows.iter().zip(rows.iter().skip(1)).map(|(from, to)| step_between(model, from, to, &judge)).collect();
+            run.push(last);
             return Some(Counterexample { run, violation });
         }
-        queue.extend(new);
+        let new = found.into_iter().filter(|row| seen.insert(fingerprint(model, row)));
+        queue.extend(new.map(|row| (row, at)));
         at += 1;
     }
     None
 }
 
+/// The step from one state to another, in the paper's notation.
+fn step_between<M: Model>(model: &M, from: &[u32], to: &[u32], judge: &Judge<'_>) -> String {
+    let mut said = String::new();
+    model.successors(from, judge, &mut |successor| {
+        if said.is_empty() && successor.row == to && successor.violation.is_none() {
+            said = (successor.describe)();
+        }
+    });
+    said
+}
+
+/// Walks through a model, with a fixed seed, until `is_enough` is seen or [`WALKS`] are done. What it has seen, real runs
+/// of the model can do. Each walk avoids some kinds of steps, chosen at random, wherever it has a choice: what can be done
+/// once only, or ends everything, would otherwise be done too early in all of them.
+pub fn wander<M: Model>(model: &M, is_enough: impl Fn(&Coverage) -> bool) -> Coverage {
+    let judge = Judge::new(model.vocabulary());
+    let mut covered = Coverage::default();
+    for walk in 0..WALKS {
+        let mut row = model.initial(&judge);
+        let mut random = hash(&[walk], 0);
+        for _ in 0..STEPS_PER_WALK {
+            let mut found: Vec<(Row, bool)> = Vec::new();
+            model.successors(&row, &judge, &mut |successor| {
+                if successor.violation.is_none() {
+                    covered.merge(&successor.covers);
+                    let is_avoided = hash(&successor.covers.as_numbers(), u64::from(walk)) % 8 < u64::from(walk % 8);
+                    found.push((successor.row.into(), is_avoided));
+                }
+            });
+            if is_enough(&covered) {
+                return covered;
+            }
+            found.retain(|(next, _)| *next != row);
+            if found.iter().any(|(_, is_avoided)| !is_avoided) {
+                found.retain(|(_, is_avoided)| !is_avoided);
+            }
+            random = hash(&row, random);
+            let Some(any) = usize::try_from(random >> 8).unwrap_or_default().checked_rem(found.len()) else { break };
+            row = found.swap_remove(any).0;
+        }
+    }
+    covered
+}
+
+/// How many walks are tried at most.
+pub const WALKS: u32 = 50_000;
+
+/// How long each of them is.
+pub const STEPS_PER_WALK: usize = 200;
+
 fn fingerprint<M: Model>(model: &M, row: &[u32]) -> u128 {
-    let mut row: Vec<u32> = row.to_vec();
-    model.identify(&mut row);
-    (u128::from(hash(&row, 0x243f_6a88_85a3_08d3)) << 64) | u128::from(hash(&row, 0x1319_8a2e_0370_7344))
+    mix(&model.identify(row))
+}
+
+fn mix(row: &[u32]) -> u128 {
+    (u128::from(hash(row, 0x243f_6a88_85a3_08d3)) << 64) | u128::from(hash(row, 0x1319_8a2e_0370_7344))
 }
 
 fn hash(row: &[u32], seed: u64) -> u64 {

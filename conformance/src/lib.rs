@@ -13,9 +13,19 @@
 //! It does not depend on the daemons' code: it calls the same `step`.
 
 pub mod abstract_model;
+pub mod cell;
+pub mod compose;
+pub mod coverage;
+pub mod draw;
+pub mod each_guard;
 pub mod explore;
+pub mod memory;
+pub mod progress;
 pub mod refine;
 pub mod render;
 pub mod scenario;
+pub mod symmetry;
 pub mod system;
+pub mod table;
+pub mod variant;
 pub mod verify;

@@ -1,11 +1,23 @@
 //! Steps, events and violations in the paper's notation.
 
-use pilot_core::graph::{Action, Body, Graph, Message};
+use pilot_core::graph::{Action, Body, Message};
 use pilot_core::semantics::{Event, PolicyId};
 use pilot_core::vocabulary::{DeviceId, Id, ItemId};
 
+use crate::cell::Deed;
 use crate::refine::Violation;
 use crate::scenario::Scenario;
+
+/// What a device does; `clock` is what its clock shows afterwards.
+pub fn deed(deed: &Deed, clock: usize, scenario: &Scenario) -> String {
+    match deed {
+        Deed::Act(act) => action(act, scenario),
+        Deed::Tick => {
+            let time = scenario.times.get(clock).copied().unwrap_or_default();
+            format!("the clock shows {time}, and what is overdue is erased")
+        }
+    }
+}
 
 /// An action, as the figures write them.
 pub fn action(action: &Action, scenario: &Scenario) -> String {
@@ -73,47 +85,20 @@ pub fn event(event: &Event, scenario: &Scenario) -> String {
     }
 }
 
-/// What is wrong, in a sentence.
+/// What is wrong, in words that follow the name of the property.
 pub fn violation(violation: &Violation, scenario: &Scenario) -> String {
     match violation {
         Violation::Claim(premise) => format!("the sender vouches for what is not so: {premise}"),
+        Violation::Unvouched(found) => format!("nobody vouched for {}", event(found, scenario)),
         Violation::Event(found, premise) => format!("{} is not allowed: {premise}", event(found, scenario)),
         Violation::Difference => "the state after the step is not the one its events lead to".to_string(),
-        Violation::Requirement(requirement, receipt) => format!(
-            "{requirement} does not hold for ({}, {}, {})",
+        Violation::Undone(undone) => format!("the step does not do what its action says: {undone}"),
+        Violation::Requirement(_, receipt) => format!(
+            "does not hold for ({}, {}, {})",
             device(receipt.sender, scenario),
             item_name(receipt.item, scenario),
             policy(receipt.policy, scenario)
         ),
-    }
-}
-
-/// The edges and events that a move is an example of.
-pub fn coverage(graph: &Graph<'_>, edges: &[usize], events: &[Event]) -> Vec<String> {
-    let edges = edges.iter().map(|edge| edge_name(graph, *edge));
-    edges.chain(event_kinds(events)).collect()
-}
-
-/// The kinds of events, as coverage names them.
-pub fn event_kinds(events: &[Event]) -> Vec<String> {
-    let kind = |event: &Event| match event {
-        Event::Own { .. } => "event own",
-        Event::Request { replaced: None, .. } => "event request (R1)",
-        Event::Request { .. } => "event request (R2)",
-        Event::Retract { .. } => "event retract",
-        Event::Send(_) => "event send",
-        Event::Transfer(_) => "event transfer",
-        Event::Erase { .. } => "event erase",
-    };
-    events.iter().map(|event| kind(event).to_string()).collect()
-}
-
-/// An edge, by its figure, place and label.
-pub fn edge_name(graph: &Graph<'_>, at: usize) -> String {
-    let place = |location: Option<pilot_core::graph::Location>| location.map_or("·".to_string(), |l| l.to_string());
-    match graph.edges.get(at) {
-        Some(edge) => format!("Fig. {} {} {} {}", graph.figure, place(edge.from), edge.label, place(edge.to)),
-        None => format!("Fig. {} edge {at}", graph.figure),
     }
 }
 

@@ -1,20 +1,26 @@
 //! Who takes part in a model: devices with their graphs, policies they may choose, items and values.
 
+pub mod file;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use pilot_core::diagnostic::{Located, Quoted};
 use pilot_core::evaluate::Values;
 use pilot_core::graph::Graph;
 use pilot_core::graphs;
 use pilot_core::policy::Choice;
-use pilot_core::semantics::{Contacts, Policies, PolicyId};
-use pilot_core::syntax::parse_file;
-use pilot_core::value::{Number, Time, Value};
-use pilot_core::vocabulary::{DeviceId, ItemId, Variable, Vocabulary};
+use pilot_core::semantics::{Contacts, Epoch, Policies, PolicyId};
+use pilot_core::syntax::{SyntaxError, parse_file};
+use pilot_core::value::{Time, Value};
+use pilot_core::vocabulary::{DeviceId, ItemId, Variable, Vocabulary, VocabularyError};
 use serde::Serialize;
 
 /// The most devices of one kind, items or policies in a model. Models far below this do not finish.
 pub const MAX_COUNT: usize = 16;
+
+/// When data must be erased in models with opaque policies, in Unix seconds.
+const DEADLINE: u64 = 1000;
 
 /// A model's cast.
 #[derive(Debug, Clone)]
@@ -33,6 +39,8 @@ pub struct Scenario {
     pub times: Vec<Time>,
     /// Whether withdrawals, of data and of policies, are explored.
     pub withdrawals: bool,
+    /// Whether devices try actions that their graphs do not offer: every message to everybody. Guards must stop them.
+    pub tries_everything: bool,
 }
 
 /// A device and what runs on it.
@@ -50,8 +58,12 @@ pub struct Party {
     pub items: Vec<ItemId>,
     /// What its user may choose as own policies: one of these sets.
     pub choices: Vec<Vec<PolicyId>>,
+    /// What its user may choose at first: all of these, unless an exploration fixes the choice.
+    pub first_choices: Vec<Vec<PolicyId>>,
     /// How often its user may change them.
     pub changes: u8,
+    /// How often it may restart.
+    pub restarts: u8,
     /// ν at the start.
     pub values: Values,
 }
@@ -77,7 +89,7 @@ pub enum Architecture {
 }
 
 /// A model with opaque policies p1, p2, …, as in the paper.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Opaque {
     /// How many subjects.
     pub subjects: usize,
@@ -95,6 +107,28 @@ pub struct Opaque {
     pub controller_changes: u8,
     /// Whether data and policies may be withdrawn.
     pub withdrawals: bool,
+    /// How often a subject's device may restart.
+    pub subject_restarts: u8,
+    /// Whether the clocks pass the policies' deadline.
+    pub deadlines: bool,
+}
+
+impl Default for Opaque {
+    /// The paper's model.
+    fn default() -> Self {
+        Self {
+            subjects: 1,
+            controllers: 2,
+            items: 1,
+            policies: 3,
+            order: "p1<p2".to_string(),
+            subject_changes: 0,
+            controller_changes: 0,
+            withdrawals: false,
+            subject_restarts: 0,
+            deadlines: false,
+        }
+    }
 }
 
 /// Why there is no such model.
@@ -104,17 +138,32 @@ pub enum ScenarioError {
     #[error("a model has 1 to {MAX_COUNT} {0}")]
     Count(&'static str),
     /// A text that is no order.
-    #[error("bad order `{0}`: it is written like `p1<p2,p3<p4`")]
-    Order(String),
+    #[error("bad order {0}: it is written like `p1<p2,p3<p4`")]
+    Order(Quoted),
     /// A policy that the model does not have.
-    #[error("the order names `{0}`, but the policies are p1 to p{1}")]
-    UnknownPolicy(String, usize),
+    #[error("the order names {0}, but the policies are p1 to p{1}")]
+    UnknownPolicy(Quoted, usize),
     /// Policies that are each more restrictive than the other.
     #[error("the order is cyclic: p{0} < p{0}")]
     Cycle(usize),
-    /// A file of policies or words that could not be read.
-    #[error("{0}")]
-    Text(String),
+    /// No built-in scenario, and no file.
+    #[error("unknown scenario {0}: there are {1}, and TOML files of your own")]
+    UnknownScenario(Quoted, String),
+    /// A file that cannot be read.
+    #[error("cannot read {0}: {1}")]
+    Unreadable(String, String),
+    /// A scenario's file with something wrong in it.
+    #[error("{0}: {1}")]
+    File(String, Box<Located<file::Problem>>),
+    /// A vocabulary that was refused.
+    #[error("{0}: {1}")]
+    Vocabulary(String, Box<VocabularyError>),
+    /// Policies that were refused.
+    #[error("{0}: {1}")]
+    Policies(String, Box<SyntaxError>),
+    /// Two different policies of the same name.
+    #[error("{0}: another policy is called {1}")]
+    PolicyTwice(String, Quoted),
 }
 
 impl Opaque {
@@ -156,30 +205,30 @@ impl Opaque {
                 .filter(|other| below.contains(&(*other, at)) || *other == at)
                 .map(|other| format!("x{}", other + 1))
                 .collect();
-            let rule = format!("organisation for {} until 1000", purposes.join(", "));
+            let rule = format!("organisation for {} until {DEADLINE}", purposes.join(", "));
             let _ = writeln!(policies, "policy p{} {{ collect data by {rule} transfer to {rule} }}", at + 1);
         }
-        let mut scenario = Scenario::read(&words, &policies, vec![Time::from_unix(0)])?;
+        let times = if self.deadlines { vec![0, DEADLINE - Epoch::SECONDS, DEADLINE] } else { vec![0] };
+        let times = times.into_iter().map(Time::from_unix).collect();
+        let (vocabulary, table, names) = read_generated(&words, &policies)?;
+        let every: Vec<Vec<PolicyId>> = table.iter().map(|(id, _)| vec![id]).collect();
+        let mut scenario = Scenario::new(vocabulary, table, names, times);
         scenario.withdrawals = self.withdrawals;
-        let every: Vec<Vec<PolicyId>> = scenario.policies.iter().map(|(id, _)| vec![id]).collect();
-        for at in 0..self.subjects {
-            let items = (0..self.items).filter(|item| item % self.subjects == at);
-            let items: Vec<String> = items.map(|item| format!("i{}", item + 1)).collect();
-            scenario.add(
-                &format!("ds{}", at + 1),
-                Role::Subject,
-                architecture,
-                &items,
-                &every,
-                self.subject_changes,
-            )?;
-        }
-        for at in 0..self.controllers {
-            let name = format!("dc{}", at + 1);
-            scenario.add(&name, Role::Controller, architecture, &[], &every, self.controller_changes)?;
-        }
-        if architecture == Architecture::Indirect {
-            scenario.add("repository", Role::Repository, architecture, &[], &[], 0)?;
+        let subjects = (0..self.subjects).map(|at| (format!("ds{}", at + 1), Role::Subject));
+        let controllers = (0..self.controllers).map(|at| (format!("dc{}", at + 1), Role::Controller));
+        let repository = (architecture == Architecture::Indirect).then(|| ("repository".into(), Role::Repository));
+        for (name, role) in subjects.chain(controllers).chain(repository) {
+            let Some(device) = scenario.vocabulary.device(&name) else { continue };
+            let mut party = Party::new(device, role, architecture, &scenario.vocabulary);
+            (party.changes, party.restarts) = match role {
+                Role::Subject => (self.subject_changes, self.subject_restarts),
+                Role::Controller => (self.controller_changes, 0),
+                Role::Repository => (0, 0),
+            };
+            if role != Role::Repository {
+                party.choices.clone_from(&every);
+            }
+            scenario.add(party);
         }
         Ok(scenario)
     }
@@ -188,15 +237,15 @@ impl Opaque {
     fn closed_order(&self) -> Result<BTreeSet<(usize, usize)>, ScenarioError> {
         let mut below = BTreeSet::new();
         for pair in self.order.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-            let (a, b) = pair.split_once('<').ok_or_else(|| ScenarioError::Order(self.order.clone()))?;
+            let (a, b) = pair.split_once('<').ok_or_else(|| ScenarioError::Order(Quoted::new(&self.order)))?;
             let index = |name: &str| {
                 let number = name.trim().strip_prefix('p').and_then(|digits| digits.parse::<usize>().ok());
-                let number = number.ok_or_else(|| ScenarioError::Order(self.order.clone()))?;
+                let number = number.ok_or_else(|| ScenarioError::Order(Quoted::new(&self.order)))?;
                 let known = (1..=self.policies).contains(&number);
                 if known {
                     Ok(number - 1)
                 } else {
-                    Err(ScenarioError::UnknownPolicy(name.trim().into(), self.policies))
+                    Err(ScenarioError::UnknownPolicy(Quoted::new(name.trim()), self.policies))
                 }
             };
             below.insert((index(a)?, index(b)?));
@@ -217,35 +266,26 @@ impl Opaque {
     }
 }
 
-impl Scenario {
-    /// A scenario without parties yet.
-    pub fn read(vocabulary: &str, policies: &str, times: Vec<Time>) -> Result<Self, ScenarioError> {
-        let vocabulary = Vocabulary::from_toml(vocabulary).map_err(|error| ScenarioError::Text(error.to_string()))?;
-        let file = parse_file(policies, &vocabulary).map_err(|error| ScenarioError::Text(error.to_string()))?;
-        let (mut table, mut policy_names) = (Policies::default(), Vec::new());
-        for source in file.policies {
-            if let Choice::Policy(policy) = source.choice {
-                table.intern(policy, &vocabulary);
-                policy_names.push(source.name);
-            }
+/// The words and policies that were written for opaque ones. They are well formed; nobody's input is in them.
+fn read_generated(words: &str, policies: &str) -> Result<(Vocabulary, Policies, Vec<String>), ScenarioError> {
+    let origin = || "opaque policies".to_string();
+    let vocabulary =
+        Vocabulary::from_toml(words).map_err(|error| ScenarioError::Vocabulary(origin(), Box::new(error)))?;
+    let file = parse_file(policies, &vocabulary).map_err(|error| ScenarioError::Policies(origin(), Box::new(error)))?;
+    let (mut table, mut names) = (Policies::default(), Vec::new());
+    for source in file.policies {
+        if let Choice::Policy(policy) = source.choice {
+            table.intern(policy, &vocabulary);
+            names.push(source.name);
         }
-        let contacts = Contacts::default();
-        let parties = Vec::new();
-        Ok(Self { vocabulary, policies: table, policy_names, parties, contacts, times, withdrawals: false })
     }
+    Ok((vocabulary, table, names))
+}
 
-    /// Adds a party with a graph of the architecture. Each of its items has a value of its own.
-    pub fn add(
-        &mut self,
-        name: &str,
-        role: Role,
-        architecture: Architecture,
-        items: &[String],
-        choices: &[Vec<PolicyId>],
-        changes: u8,
-    ) -> Result<(), ScenarioError> {
-        let unknown = |what: &str, name: &str| ScenarioError::Text(format!("unknown {what} `{name}`"));
-        let device = self.vocabulary.device(name).ok_or_else(|| unknown("device", name))?;
+impl Party {
+    /// A device that runs the graph of its role, with the items that it owns and a value for each. It has no policies to
+    /// choose from yet.
+    pub fn new(device: DeviceId, role: Role, architecture: Architecture, vocabulary: &Vocabulary) -> Self {
         let graph = match (role, architecture) {
             (Role::Subject, Architecture::Direct) => graphs::DIRECT_SUBJECT,
             (Role::Controller, Architecture::Direct) => graphs::DIRECT_CONTROLLER,
@@ -253,19 +293,32 @@ impl Scenario {
             (Role::Controller, Architecture::Indirect) => graphs::INDIRECT_CONTROLLER,
             (Role::Repository, _) => graphs::REPOSITORY,
         };
-        let (mut ids, mut values) = (Vec::new(), Values::new());
-        for (at, item) in items.iter().enumerate() {
-            let id = self.vocabulary.item(item).ok_or_else(|| unknown("item", item))?;
-            let number = u32::try_from(at).unwrap_or(u32::MAX);
-            values.insert(Variable::Item(id), Value::Number(Number::whole(number)));
-            ids.push(id);
+        let directory = vocabulary.directory();
+        let is_own = |item: &ItemId| directory.item(*item).is_some_and(|about| about.owner == device);
+        let items: Vec<ItemId> = directory.items().filter(is_own).collect();
+        let value = |item: &ItemId| Value::String(format!("the value of {}", vocabulary.item_name(*item)).into());
+        let values = items.iter().map(|item| (Variable::Item(*item), value(item))).collect();
+        let name = vocabulary.device_name(device).to_string();
+        let (choices, first_choices) = (Vec::new(), Vec::new());
+        Self { name, device, role, graph, items, choices, first_choices, changes: 0, restarts: 0, values }
+    }
+}
+
+impl Scenario {
+    /// A scenario without parties yet.
+    pub fn new(vocabulary: Vocabulary, policies: Policies, policy_names: Vec<String>, times: Vec<Time>) -> Self {
+        let (parties, contacts) = (Vec::new(), Contacts::default());
+        let (withdrawals, tries_everything) = (false, false);
+        Self { vocabulary, policies, policy_names, parties, contacts, times, withdrawals, tries_everything }
+    }
+
+    /// Adds a party.
+    pub fn add(&mut self, mut party: Party) {
+        match party.role {
+            Role::Repository => self.contacts.repository = Some(party.device),
+            Role::Subject | Role::Controller => self.contacts.sources.push(party.device),
         }
-        match role {
-            Role::Repository => self.contacts.repository = Some(device),
-            _ => self.contacts.sources.push(device),
-        }
-        let (name, choices) = (name.to_string(), choices.to_vec());
-        self.parties.push(Party { name, device, role, graph, items: ids, choices, changes, values });
-        Ok(())
+        party.first_choices.clone_from(&party.choices);
+        self.parties.push(party);
     }
 }

@@ -6,11 +6,15 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::abstract_model::AbstractModel;
-use crate::explore::{Model, Outcome, explore, shortest_run};
-use crate::refine::Violation;
+use crate::compose::explore_devices;
+use crate::coverage::Coverage;
+use crate::explore::{Counterexample, Limits, Outcome, explore, shortest_run, wander};
+use crate::memory;
+use crate::progress::Progress;
 use crate::render;
-use crate::scenario::{Architecture, Opaque, Role, Scenario, ScenarioError};
+use crate::scenario::{Architecture, Opaque, Scenario, ScenarioError};
 use crate::system::{Network, System};
+use crate::variant::Variant;
 
 /// Which model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,31 +27,106 @@ pub enum Kind {
     Indirect,
 }
 
+/// Who takes part in a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Cast {
+    /// Devices with opaque policies.
+    Opaque(Opaque),
+    /// A built-in scenario by its name, or a file.
+    Scenario(String),
+}
+
+/// What to verify, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which model.
+    pub kind: Kind,
+    /// Who takes part.
+    pub cast: Cast,
+    /// How messages travel.
+    pub network: Network,
+    /// Whether states that differ in names only count once.
+    pub symmetry: bool,
+    /// Whether every interleaving is explored, rather than device by device.
+    pub interleave: bool,
+    /// Whether what is seen device by device must be seen in runs of the whole system, too.
+    pub walks: bool,
+    /// A wrong variant to verify in place of the right one.
+    pub variant: Option<Variant>,
+    /// When to stop.
+    pub limits: Limits,
+}
+
+impl Settings {
+    /// A model as it is, on the network `once`.
+    pub fn new(kind: Kind, cast: Cast) -> Self {
+        let network = Network::Once;
+        let (symmetry, interleave, walks, variant, limits) = (false, false, true, None, Limits::default());
+        Self { kind, cast, network, symmetry, interleave, walks, variant, limits }
+    }
+
+    /// The scenario that they describe.
+    pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
+        let architecture = if self.kind == Kind::Indirect { Architecture::Indirect } else { Architecture::Direct };
+        let mut scenario = match &self.cast {
+            Cast::Opaque(opaque) => opaque.scenario(architecture)?,
+            Cast::Scenario(name) => crate::scenario::file::find(name, architecture)?,
+        };
+        if let Some(variant) = self.variant {
+            variant.apply(&mut scenario);
+        }
+        Ok(scenario)
+    }
+}
+
 /// What an exploration says about a model.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The model's name.
     pub model: String,
-    /// How large it is.
-    pub parameters: Opaque,
+    /// Who takes part, and how it was explored.
+    pub parameters: Parameters,
+    /// The wrong variant that was verified.
+    pub variant: Option<String>,
     /// `holds`, `violated`, or `unknown` where a violation or the memory limit came first.
     pub verdicts: BTreeMap<String, &'static str>,
-    /// Distinct states.
+    /// Distinct states: of the whole system, or of single devices, as [`Parameters::search`] says.
     pub states: u64,
-    /// Steps computed, and the initial state.
+    /// Steps computed.
     pub generated: u64,
-    /// Length of the longest shortest run.
+    /// Length of the longest shortest run, or rounds of messages, likewise.
     pub depth: u32,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Bytes of the states kept, at most.
-    pub peak_bytes: usize,
+    /// Bytes of memory that the process used at most.
+    pub peak_bytes: u64,
     /// Edges and events that a model of this kind must show and that this one did not.
     pub untaken: Vec<String>,
     /// A shortest run to a violation, and what is wrong with its last step.
     pub counterexample: Vec<String>,
     /// Whether the memory limit ended the exploration.
     pub is_out_of_memory: bool,
+    /// What was seen.
+    #[serde(skip)]
+    pub covered: Coverage,
+}
+
+/// Who takes part in a verified model, and how it was explored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Parameters {
+    /// Subjects, controllers, items, policies and so on, for opaque policies.
+    #[serde(flatten)]
+    pub opaque: Option<Opaque>,
+    /// The scenario's name or file, for real policies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// `once` or `duplicating`.
+    pub network: &'static str,
+    /// `on` or `off`.
+    pub symmetry: &'static str,
+    /// `devices`: device by device; `interleavings`: states of the whole system.
+    pub search: &'static str,
 }
 
 impl Report {
@@ -63,39 +142,54 @@ impl Report {
     }
 }
 
-/// Explores a model with opaque policies.
-pub fn verify(kind: Kind, opaque: &Opaque, network: Network, memory_limit: usize) -> Result<Report, ScenarioError> {
-    let architecture = if kind == Kind::Indirect { Architecture::Indirect } else { Architecture::Direct };
-    Ok(verify_scenario(kind, opaque, &opaque.scenario(architecture)?, network, memory_limit))
+/// Explores a model.
+pub fn verify(settings: &Settings, progress: &Progress) -> Result<Report, ScenarioError> {
+    Ok(verify_scenario(settings, &settings.scenario()?, progress))
 }
 
-/// Explores a scenario that was made with these parameters, and perhaps changed.
-pub fn verify_scenario(
-    kind: Kind,
-    parameters: &Opaque,
-    scenario: &Scenario,
-    network: Network,
-    memory_limit: usize,
-) -> Report {
-    let parameters = parameters.clone();
-    match kind {
-        Kind::Abstract => judge(kind, parameters, &AbstractModel::new(scenario), scenario, memory_limit),
-        Kind::Direct | Kind::Indirect => {
-            judge(kind, parameters, &System::new(scenario, network), scenario, memory_limit)
+/// Explores a scenario that was made with these settings, and perhaps changed.
+pub fn verify_scenario(settings: &Settings, scenario: &Scenario, progress: &Progress) -> Report {
+    if settings.kind == Kind::Abstract {
+        let model = AbstractModel::new(scenario, settings.symmetry);
+        let outcome = explore(&model, settings.limits, progress);
+        let found = if outcome.is_violated { shortest_run(&model) } else { None };
+        return report(settings, scenario, outcome, found, "interleavings");
+    }
+    let state_check = settings.variant.and_then(Variant::state_check);
+    let system = || System::new(scenario, settings.network, settings.symmetry, state_check);
+    if !settings.interleave && state_check.is_none() {
+        let mut outcome = explore_devices(scenario, settings.symmetry, settings.limits, progress);
+        if !outcome.is_violated {
+            if settings.walks && !outcome.is_out_of_memory {
+                outcome.covered = seen_in_runs(&outcome.covered, scenario, &system());
+            }
+            return report(settings, scenario, outcome, None, "devices");
         }
     }
+    let outcome = explore(&system(), settings.limits, progress);
+    let found = if outcome.is_violated { shortest_run(&system().step_by_step()) } else { None };
+    report(settings, scenario, outcome, found, "interleavings")
 }
 
-fn judge<M: Model>(kind: Kind, parameters: Opaque, model: &M, scenario: &Scenario, memory_limit: usize) -> Report {
-    let outcome = explore(model, memory_limit);
-    let found = if outcome.is_violated { shortest_run(model) } else { None };
+/// What real runs show of what was seen device by device.
+fn seen_in_runs(covered: &Coverage, scenario: &Scenario, system: &System<'_>) -> Coverage {
+    let missing = covered.missing(scenario, true);
+    wander(system, |seen| seen.missing(scenario, true) == missing)
+}
+
+fn report(
+    settings: &Settings,
+    scenario: &Scenario,
+    outcome: Outcome,
+    found: Option<Counterexample>,
+    search: &'static str,
+) -> Report {
     let violated = found.as_ref().map(|found| found.violation.property());
     let mut properties: Vec<String> = (1..=3).map(|number| format!("requirement-{number}")).collect();
-    if kind != Kind::Abstract {
+    if settings.kind != Kind::Abstract {
         properties.insert(0, "refinement".to_string());
-    }
-    if scenario.withdrawals && kind != Kind::Abstract {
-        properties.push("requirement-5".to_string());
+        properties.extend((scenario.times.len() > 1).then(|| "requirement-4".to_string()));
+        properties.extend(scenario.withdrawals.then(|| "requirement-5".to_string()));
     }
     if let Some(other) = violated.iter().find(|property| !properties.contains(property)) {
         properties.push(other.clone());
@@ -109,47 +203,33 @@ fn judge<M: Model>(kind: Kind, parameters: Opaque, model: &M, scenario: &Scenari
     let mut counterexample = Vec::new();
     if let Some(found) = found {
         counterexample = found.run;
-        counterexample.push(wrong(&found.violation, scenario));
+        let wrong = render::violation(&found.violation, scenario);
+        counterexample.push(format!("{}: {wrong}", found.violation.property()));
     }
-    let Outcome { states, generated, depth, seconds, peak_bytes, is_out_of_memory, ref covered, .. } = outcome;
-    let mut untaken = expected(kind, scenario);
-    untaken.retain(|name| !covered.contains(name));
-    let model = format!("{kind:?}").to_lowercase();
+    let Outcome { states, generated, depth, seconds, is_out_of_memory, covered, .. } = outcome;
+    let is_whole = counterexample.is_empty() && !is_out_of_memory;
+    let untaken = if is_whole { covered.missing(scenario, settings.kind != Kind::Abstract) } else { Vec::new() };
+    let (opaque, name) = match &settings.cast {
+        Cast::Opaque(opaque) => (Some(opaque.clone()), None),
+        Cast::Scenario(name) => (None, Some(name.clone())),
+    };
+    let network = if settings.network == Network::Once { "once" } else { "duplicating" };
+    let symmetry = if settings.symmetry { "on" } else { "off" };
     Report {
-        model,
-        parameters,
+        model: format!("{:?}", settings.kind).to_lowercase(),
+        parameters: Parameters { opaque, scenario: name, network, symmetry, search },
+        variant: settings.variant.map(|variant| variant.to_string()),
         verdicts,
         states,
         generated,
         depth,
         seconds,
-        peak_bytes,
+        peak_bytes: memory::peak(),
         untaken,
         counterexample,
         is_out_of_memory,
+        covered,
     }
-}
-
-fn wrong(violation: &Violation, scenario: &Scenario) -> String {
-    format!("{}: {}", violation.property(), render::violation(violation, scenario))
-}
-
-/// What a model must show, or it passes for want of anything happening: the events of Table 2, every edge of its
-/// figures, and the edges of S8 that a running system needs.
-fn expected(kind: Kind, scenario: &Scenario) -> Vec<String> {
-    let mut expected: Vec<String> =
-        ["own", "request (R1)", "send", "transfer"].map(|kind| format!("event {kind}")).into();
-    for role in [Role::Subject, Role::Controller, Role::Repository] {
-        let party = scenario.parties.iter().find(|party| party.role == role && kind != Kind::Abstract);
-        let Some(graph) = party.map(|party| &party.graph) else { continue };
-        let needed = |(_, edge): &(usize, &pilot_core::graph::Edge<'_>)| {
-            let is_restart = edge.label == pilot_core::graph::Label::Restore;
-            edge.beyond.is_none() || (edge.beyond == Some("S8") && !is_restart)
-        };
-        expected.extend(graph.edges.iter().enumerate().filter(needed).map(|(at, _)| render::edge_name(graph, at)));
-    }
-    expected.dedup();
-    expected
 }
 
 impl fmt::Display for Report {
@@ -158,7 +238,9 @@ impl fmt::Display for Report {
             writeln!(out, "{property:<14} {verdict}")?;
         }
         let Self { states, generated, depth, seconds, .. } = self;
-        writeln!(out, "{states} states, {generated} generated, depth {depth}, {seconds:.2} s")?;
+        let what = if self.parameters.search == "devices" { "states of devices" } else { "states" };
+        let mebibytes = self.peak_bytes >> 20;
+        writeln!(out, "{states} {what}, {generated} generated, depth {depth}, {seconds:.2} s, {mebibytes} MiB")?;
         for name in &self.untaken {
             writeln!(out, "never taken: {name}")?;
         }
