@@ -20,26 +20,26 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// Data subjects [default: 1]
+    /// Data subjects (default: 1)
     #[arg(long, value_name = "N", help_heading = "Model")]
     subjects: Option<usize>,
-    /// Data controllers [default: 2]
+    /// Data controllers (default: 2)
     #[arg(long, value_name = "N", help_heading = "Model")]
     controllers: Option<usize>,
-    /// Items; item k belongs to subject k modulo the number of subjects [default: 1]
+    /// Items; item k belongs to subject k modulo the number of subjects (default: 1)
     #[arg(long, value_name = "N", help_heading = "Model")]
     items: Option<usize>,
-    /// Opaque policies p1, p2, … [default: 3]
+    /// Opaque policies p1, p2, … (default: 3)
     #[arg(long, value_name = "N", help_heading = "Model")]
     policies: Option<usize>,
-    /// Which policies are more restrictive than which, as in `p1<p2,p3<p4` [default: p1<p2, if there are two]
+    /// Which policies are more restrictive than which, as in `p1<p2,p3<p4` (default: p1<p2, if there are two)
     #[arg(long, help_heading = "Model")]
     order: Option<String>,
     /// Real policies in place of opaque ones: flights, alphabet, mall, or a TOML file
     #[arg(long, value_name = "NAME|FILE", help_heading = "Model",
           conflicts_with_all = ["subjects", "controllers", "items", "policies", "order", "changes", "restarts", "withdrawals", "deadlines"])]
     scenario: Option<String>,
-    /// Whether a delivered message is gone, or may be delivered again [default: once]
+    /// Whether a delivered message is gone, or may be delivered again (default: once)
     #[arg(long, value_enum, help_heading = "Model")]
     network: Option<NetworkName>,
     /// Who may choose its policy once more
