@@ -23,11 +23,14 @@ use crate::render;
 use crate::scenario::{Party, Role, Scenario};
 use crate::symmetry::{Renaming, Symmetry};
 use crate::table::Table;
+use crate::variant::StateCheck;
 
 /// Table 2 over the parties of a scenario.
 pub struct AbstractModel<'s> {
     scenario: &'s Scenario,
     symmetry: Symmetry<'s>,
+    /// A wrong reading of a requirement, which needs the states of several devices.
+    state_check: Option<StateCheck>,
     tables: RwLock<Tables>,
 }
 
@@ -61,8 +64,19 @@ struct Happening {
 impl<'s> AbstractModel<'s> {
     /// The model of a scenario's parties; repositories play no part. With `symmetry`, states that differ in names only
     /// count once.
-    pub fn new(scenario: &'s Scenario, symmetry: bool) -> Self {
-        Self { scenario, symmetry: Symmetry::new(scenario, symmetry), tables: RwLock::default() }
+    pub fn new(scenario: &'s Scenario, symmetry: bool, state_check: Option<StateCheck>) -> Self {
+        let symmetry = Symmetry::new(scenario, symmetry);
+        Self { scenario, symmetry, state_check, tables: RwLock::default() }
+    }
+
+    fn check_state(&self, event: &Event, row: &[u32], tables: &Tables, judge: &Judge<'_>) -> Option<Violation> {
+        let state = |device| -> Option<&DeviceState> {
+            let mut shares = row.iter().filter_map(|number| tables.shares.item(*number));
+            let plays = |share: &&Share| self.scenario.parties.get(share.party).is_some_and(|p| p.device == device);
+            shares.find(plays).map(|share| &share.state)
+        };
+        let cx = Runner { scenario: self.scenario, judge }.context(0);
+        self.state_check?.violation(std::slice::from_ref(event), &state, self.scenario, &cx)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Tables> {
@@ -230,7 +244,8 @@ impl Model for AbstractModel<'_> {
             for one in happenings.map_or(&[][..], Vec::as_slice) {
                 let before = row.get_mut(at).map(|slot| std::mem::replace(slot, one.after));
                 let describe = || render::event(&one.event, self.scenario);
-                let (violation, covers) = (one.violation.as_ref(), one.covers);
+                let violation = one.violation.clone().or_else(|| self.check_state(&one.event, &row, &tables, judge));
+                let (violation, covers) = (violation.as_ref(), one.covers);
                 found(Successor { row: &row, violation, describe: &describe, covers });
                 if let (Some(slot), Some(before)) = (row.get_mut(at), before) {
                     *slot = before;

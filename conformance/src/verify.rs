@@ -149,13 +149,13 @@ pub fn verify(settings: &Settings, progress: &Progress) -> Result<Report, Scenar
 
 /// Explores a scenario that was made with these settings, and perhaps changed.
 pub fn verify_scenario(settings: &Settings, scenario: &Scenario, progress: &Progress) -> Report {
+    let state_check = settings.variant.and_then(Variant::state_check);
     if settings.kind == Kind::Abstract {
-        let model = AbstractModel::new(scenario, settings.symmetry);
+        let model = AbstractModel::new(scenario, settings.symmetry, state_check);
         let outcome = explore(&model, settings.limits, progress);
         let found = if outcome.is_violated { shortest_run(&model) } else { None };
         return report(settings, scenario, outcome, found, "interleavings");
     }
-    let state_check = settings.variant.and_then(Variant::state_check);
     let system = || System::new(scenario, settings.network, settings.symmetry, state_check);
     if !settings.interleave && state_check.is_none() {
         let mut outcome = explore_devices(scenario, settings.symmetry, settings.limits, progress);

@@ -41,3 +41,16 @@ fn the_same_models_hold_without_the_mistake() {
         }
     }
 }
+
+/// Reference: S2, S20: the printed requirements are wrong already of the abstract semantics.
+#[test]
+fn the_abstract_semantics_does_not_meet_the_printed_requirements() {
+    let refused = |settings: Settings| verify(&settings, &Progress::default()).unwrap().counterexample;
+    let variant = Variant::PrintedRequirement1;
+    let run = refused(Settings { variant: Some(variant), ..variant.refuting_model(Some(Kind::Abstract)) });
+    assert_eq!(
+        run.last().unwrap(),
+        "requirement-1: does not hold for (flights-server, alice-cookie, hotel-ads)",
+        "{run:?}"
+    );
+}
