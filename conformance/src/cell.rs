@@ -6,7 +6,7 @@
 
 use pilot_core::graph::message::Release;
 use pilot_core::graph::{Action, Body, Device, Instance, Label, Message, MessageKind, enabled, offers, take};
-use pilot_core::semantics::{Claim, Context, DeviceState, Event, Ghosts, Provenance};
+use pilot_core::semantics::{Claim, Context, DeviceState, Event, Ghosts};
 use pilot_core::subsumption::Judge;
 
 use crate::coverage::Coverage;
@@ -276,10 +276,5 @@ impl Transit {
     pub fn reaches(&self, party: &Party) -> bool {
         let is_broadcast = self.message.kind() == MessageKind::Broadcast;
         self.message.receiver == party.device || (is_broadcast && party.role == Role::Controller)
-    }
-
-    /// How the item in it came about.
-    pub const fn provenance(&self) -> Option<&Provenance> {
-        self.evidence.provenance.as_ref()
     }
 }

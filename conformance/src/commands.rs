@@ -6,6 +6,7 @@ pub(crate) mod verify;
 
 use std::io::{self, Write as _};
 
+use conformance::each_guard::EachGuardError;
 use conformance::scenario::ScenarioError;
 
 /// Why a command was not carried out. Exit code 2.
@@ -14,6 +15,9 @@ pub(crate) enum CommandError {
     /// There is no such model.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// The graphs as they are do not hold.
+    #[error(transparent)]
+    EachGuard(#[from] EachGuardError),
     /// Options that exclude each other, or miss one.
     #[error("{0}")]
     Usage(&'static str),

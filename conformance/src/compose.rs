@@ -13,8 +13,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pilot_core::semantics::PolicyId;
 use pilot_core::subsumption::Judge;
@@ -28,24 +27,25 @@ use crate::table::Table;
 
 /// Explores every device of a scenario with every message that any device sends.
 pub fn explore_devices(scenario: &Scenario, symmetry: bool, limits: Limits, progress: &Progress) -> Outcome {
-    let started = Instant::now();
-    let starts = first_choices(scenario, symmetry);
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let starts = Starts::new(scenario, symmetry);
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let total = Mutex::new(Outcome::default());
     let work = || {
-        while let Some(choice) = starts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if stop.load(Ordering::Relaxed) {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= starts.count || stop.load(Ordering::Relaxed) {
                 return;
             }
+            let Some(choice) = starts.start(number) else { continue };
             let mut fixed = scenario.clone();
             for (party, own) in fixed.parties.iter_mut().zip(choice) {
-                party.first_choices = own.iter().cloned().collect();
+                party.first_choices = own.into_iter().collect();
             }
             let judge = Judge::new(&fixed.vocabulary);
             let mut devices = Devices::new(Runner { scenario: &fixed, judge: &judge });
             devices.explore(limits, &stop);
             progress.add_states(devices.outcome.states);
-            progress.set_queue(starts.len().saturating_sub(next.load(Ordering::Relaxed)) as u64);
+            progress.set_queue(starts.count.saturating_sub(number + 1));
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             total.add(&devices.outcome);
         }
@@ -56,27 +56,40 @@ pub fn explore_devices(scenario: &Scenario, symmetry: bool, limits: Limits, prog
             scope.spawn(work);
         }
     });
-    let outcome = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Outcome { seconds: started.elapsed().as_secs_f64(), ..outcome }
+    total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Every way to choose policies at the start; a party without choices chooses nothing.
-fn first_choices(scenario: &Scenario, symmetry: bool) -> Vec<Vec<Option<Vec<PolicyId>>>> {
-    let mut starts: Vec<Vec<Option<Vec<PolicyId>>>> = vec![Vec::new()];
-    for party in &scenario.parties {
-        let choices: Vec<Option<Vec<PolicyId>>> = match party.first_choices.is_empty() {
-            true => vec![None],
-            false => party.first_choices.iter().cloned().map(Some).collect(),
-        };
-        let longer = |start: &Vec<Option<Vec<PolicyId>>>| {
-            choices.iter().map(|choice| [start.as_slice(), std::slice::from_ref(choice)].concat()).collect::<Vec<_>>()
-        };
-        starts = starts.iter().flat_map(longer).collect();
-    }
-    let symmetry = Symmetry::new(scenario, symmetry);
-    starts.retain(|start| symmetry.is_least(start));
-    starts
+/// The ways to choose policies at the start, numbered: there can be far too many to list them.
+struct Starts<'s> {
+    scenario: &'s Scenario,
+    symmetry: Symmetry<'s>,
+    count: u64,
 }
+
+/// What each party chooses; one without choices chooses nothing.
+type Start = Vec<Option<Vec<PolicyId>>>;
+
+impl<'s> Starts<'s> {
+    fn new(scenario: &'s Scenario, symmetry: bool) -> Self {
+        let ways = scenario.parties.iter().map(|party| party.first_choices.len().max(1) as u64);
+        let count = ways.fold(1, u64::saturating_mul);
+        Self { scenario, symmetry: Symmetry::new(scenario, symmetry), count }
+    }
+
+    /// The start with a number, unless it is a renaming of one that comes first.
+    fn start(&self, mut number: u64) -> Option<Start> {
+        let mut start = Start::new();
+        for party in &self.scenario.parties {
+            let ways = party.first_choices.len().max(1) as u64;
+            start.push(usize::try_from(number % ways).ok().and_then(|way| party.first_choices.get(way).cloned()));
+            number /= ways;
+        }
+        self.symmetry.is_least(&start).then_some(start)
+    }
+}
+
+/// How many cells are explored before the limits are looked at again.
+const CELLS_PER_CHECK: usize = 1 << 10;
 
 /// The devices of a scenario, each with what it can become and what it may receive.
 struct Devices<'r> {
@@ -104,13 +117,17 @@ impl<'r> Devices<'r> {
         let is_done = |devices: &Self| devices.new_cells.is_empty() && devices.new_messages.is_empty();
         while !is_done(self) && !stop.load(Ordering::Relaxed) {
             self.outcome.depth += 1;
-            for cell in std::mem::take(&mut self.new_cells) {
+            for (at, cell) in std::mem::take(&mut self.new_cells).into_iter().enumerate() {
+                if at % CELLS_PER_CHECK == 0 && limits.are_reached(self.cells.items().len() as u64) {
+                    self.outcome.is_out_of_memory = true;
+                    break;
+                }
                 self.meet_messages(cell);
             }
             for message in std::mem::take(&mut self.new_messages) {
                 self.meet_cells(message);
             }
-            self.outcome.is_out_of_memory = limits.are_reached(self.cells.items().len() as u64);
+            self.outcome.is_out_of_memory |= limits.are_reached(self.cells.items().len() as u64);
             if self.outcome.is_violated || self.outcome.is_out_of_memory {
                 stop.store(true, Ordering::Relaxed);
             }

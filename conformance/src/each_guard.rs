@@ -60,10 +60,23 @@ pub enum Fate {
     },
     /// No court refused it, and nobody says why it stays.
     Unexplained,
+    /// No court refused it, and one did not come to an end.
+    Undecided,
+}
+
+/// Why nothing was tried.
+#[derive(Debug, thiserror::Error)]
+pub enum EachGuardError {
+    /// A court could not be made.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The graphs as they are do not hold, so there is nothing to compare with.
+    #[error("the graphs as they are are refused:\n{0}")]
+    Violated(String),
 }
 
 /// Changes every graph, or one, in every way, and sees what becomes of it.
-pub fn try_all(only: Option<&str>, progress: &Progress) -> Result<Vec<Trial>, ScenarioError> {
+pub fn try_all(only: Option<&str>, progress: &Progress) -> Result<Vec<Trial>, EachGuardError> {
     let mutations = Mutation::all(only);
     let courts = Court::for_all(&mutations, progress)?;
     let next = AtomicUsize::new(0);
@@ -90,7 +103,7 @@ pub fn try_all(only: Option<&str>, progress: &Progress) -> Result<Vec<Trial>, Sc
 impl Trial {
     /// Whether it was refused, or stays for a reason.
     pub fn is_fine(&self) -> bool {
-        !matches!(self.fate, Fate::Unexplained)
+        matches!(self.fate, Fate::Refused { .. } | Fate::Redundant { .. })
     }
 }
 
@@ -109,6 +122,7 @@ impl fmt::Display for Trial {
             }
             Fate::Redundant { reason } => writeln!(out, "redundant; it stays because {reason}"),
             Fate::Unexplained => writeln!(out, "NOT REFUSED, and no reason is given why it stays"),
+            Fate::Undecided => writeln!(out, "NOT DECIDED within {MAX_STATES} states"),
         }
     }
 }
@@ -150,17 +164,20 @@ impl Mutation {
 
     /// Puts the graph before every court, until one refuses it.
     fn try_before(&self, courts: &[Court], progress: &Progress) -> Trial {
+        let mut is_undecided = false;
         let refused = courts.iter().filter(|court| court.runs(self.graph)).find_map(|court| {
             let mut scenario = court.scenario.clone();
             self.apply(&mut scenario);
             let mut report = verify_scenario(&court.settings, &scenario, progress);
             report.untaken.retain(|name| !court.untaken.contains(name));
             let is_refused = report.exit_code() == 1;
+            is_undecided |= report.is_out_of_memory;
             let (counterexample, untaken) = (report.counterexample, report.untaken);
             is_refused.then_some(Fate::Refused { counterexample, untaken })
         });
         let word = self.word();
         let explained = || match reasons::reason(self.graph.name, self.edge.label, &word) {
+            _ if is_undecided => Fate::Undecided,
             Some(reason) => Fate::Redundant { reason },
             None => Fate::Unexplained,
         };
@@ -214,7 +231,7 @@ struct Court {
 
 impl Court {
     /// The models before which changed graphs come, cheapest first.
-    fn for_all(mutations: &[Mutation], progress: &Progress) -> Result<Vec<Self>, ScenarioError> {
+    fn for_all(mutations: &[Mutation], progress: &Progress) -> Result<Vec<Self>, EachGuardError> {
         let one_policy = Opaque { policies: 1, order: String::new(), ..Opaque::default() };
         let two_policies = Opaque { policies: 2, ..Opaque::default() };
         let small = Opaque { controllers: 1, ..two_policies.clone() };
@@ -248,7 +265,7 @@ impl Court {
         Ok(courts)
     }
 
-    fn new(settings: Settings, progress: &Progress) -> Result<Self, ScenarioError> {
+    fn new(settings: Settings, progress: &Progress) -> Result<Self, EachGuardError> {
         let mut scenario = settings.scenario()?;
         scenario.tries_everything = true;
         let mut subjects = scenario.parties.iter_mut().filter(|party| party.role == Role::Subject);
@@ -257,7 +274,9 @@ impl Court {
             second.values.clear();
         }
         let report = verify_scenario(&settings, &scenario, progress);
-        debug_assert!(report.counterexample.is_empty(), "the graphs as they are hold: {report}");
+        if !report.counterexample.is_empty() || report.is_out_of_memory {
+            return Err(EachGuardError::Violated(report.to_string()));
+        }
         Ok(Self { settings, scenario, untaken: report.untaken })
     }
 

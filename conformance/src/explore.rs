@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
-use std::time::Instant;
+use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
 
 use hashbrown::HashSet;
 use pilot_core::subsumption::Judge;
@@ -58,12 +59,10 @@ pub struct Successor<'s> {
 pub struct Outcome {
     /// Distinct states.
     pub states: u64,
-    /// Steps computed, and the initial state.
+    /// Steps computed; of an exploration of whole systems, also the initial state.
     pub generated: u64,
-    /// Length of the longest shortest run.
+    /// Rounds of exploration: of whole systems, the length of the longest shortest run, sends that happen at once aside.
     pub depth: u32,
-    /// Wall-clock seconds.
-    pub seconds: f64,
     /// Whether some step is a violation.
     pub is_violated: bool,
     /// Whether a limit ended it.
@@ -118,7 +117,6 @@ impl Default for Limits {
 
 /// Explores until everything reachable is known, a violation is found, or a limit is reached.
 pub fn explore<M: Model>(model: &M, limits: Limits, progress: &Progress) -> Outcome {
-    let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut outcome = Outcome { states: 1, generated: 1, ..Outcome::default() };
     let mut seen: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
@@ -134,7 +132,9 @@ pub fn explore<M: Model>(model: &M, limits: Limits, progress: &Progress) -> Outc
             let found: Vec<Expanded> = std::thread::scope(|scope| {
                 let expand = |rows: &'_ [Row]| expand(model, rows, &seen);
                 let workers: Vec<_> = rows.chunks(chunk).map(|rows| scope.spawn(move || expand(rows))).collect();
-                workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+                let finish =
+                    |worker: ScopedJoinHandle<'_, Expanded>| worker.join().unwrap_or_else(|why| resume_unwind(why));
+                workers.into_iter().map(finish).collect()
             });
             for part in found {
                 outcome.generated += part.generated;
@@ -147,19 +147,17 @@ pub fn explore<M: Model>(model: &M, limits: Limits, progress: &Progress) -> Outc
             progress.report(seen.len() as u64, (level.len().saturating_sub((at + 1) * slice) + next.len()) as u64);
             outcome.is_out_of_memory = limits.are_reached(seen.len() as u64);
             if outcome.is_violated || outcome.is_out_of_memory {
-                outcome.seconds = started.elapsed().as_secs_f64();
                 return outcome;
             }
         }
         outcome.depth += u32::from(!next.is_empty());
         level = next;
     }
-    outcome.seconds = started.elapsed().as_secs_f64();
     outcome
 }
 
 /// How many states a thread expands before what it found is put together with the others'.
-const ROWS_PER_SLICE: usize = 1 << 16;
+const ROWS_PER_SLICE: usize = 1 << 13;
 
 /// What one thread found in its part of a level.
 struct Expanded {
@@ -193,8 +191,9 @@ fn expand<M: Model>(model: &M, rows: &[Row], seen: &HashSet<u128, Mixed>) -> Exp
     part
 }
 
-/// A shortest run to a violation, the first in the order of exploration, so that equal models give equal runs.
-pub fn shortest_run<M: Model>(model: &M) -> Option<Counterexample> {
+/// A shortest run to a violation, the first in the order of exploration, so that equal models give equal runs. `None` if
+/// there is none, or if a limit is reached.
+pub fn shortest_run<M: Model>(model: &M, limits: Limits) -> Option<Counterexample> {
     let judge = Judge::new(model.vocabulary());
     let start = model.initial(&judge);
     let mut seen: HashSet<u128, Mixed> = HashSet::with_hasher(Mixed(0));
@@ -203,6 +202,9 @@ pub fn shortest_run<M: Model>(model: &M) -> Option<Counterexample> {
     let mut queue: Vec<(Row, usize)> = vec![(start, 0)];
     let mut at = 0;
     while let Some((row, _)) = queue.get(at).cloned() {
+        if at % ROWS_PER_SLICE == 0 && limits.are_reached(seen.len() as u64) {
+            return None;
+        }
         let (mut found, mut end) = (Vec::new(), None);
         model.successors(&row, &judge, &mut |successor| match successor.violation {
             Some(violation) if end.is_none() => end = Some(((successor.describe)(), violation.clone())),

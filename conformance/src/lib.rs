@@ -4,11 +4,14 @@
 //! refine it. This crate does so on the graphs of [`pilot_core::graphs`] and with concrete policies:
 //!
 //! * [`scenario`]: who takes part, with which policies;
-//! * [`abstract_model`]: Table 2 by itself;
-//! * [`system`]: Def. 4, devices that run graphs and a set of messages;
-//! * [`refine`]: one checked step;
-//! * [`explore`]: every reachable state of a model, and a shortest run to what is wrong;
-//! * [`verify`]: a verdict about a model, as `conform verify` prints it; [`render`]: the paper's notation.
+//! * [`refine`]: one checked step; [`cell`]: everything that one device can do, each step checked;
+//! * [`compose`]: all devices, one by one; [`system`]: Def. 4, every interleaving of devices and messages;
+//!   [`abstract_model`]: Table 2 by itself;
+//! * [`explore`]: every reachable state of a model, and a shortest run to what is wrong; [`symmetry`]: renamings of each
+//!   other counted once; [`coverage`]: what was seen at all;
+//! * [`verify`]: a verdict about a model, as `conform verify` prints it; [`render`]: the paper's notation;
+//! * [`variant`], [`each_guard`]: graphs that are wrong, to be refused;
+//! * [`draw`]: pictures of the graphs.
 //!
 //! It does not depend on the daemons' code: it calls the same `step`.
 

@@ -73,7 +73,7 @@ impl Violation {
     }
 }
 
-/// What an action says and a step has not done.
+/// What an action says and a step has not done, or has done without cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undone {
     /// init, change.
@@ -94,6 +94,9 @@ pub enum Undone {
     /// withdrawPolicy↑.
     #[error("the withdrawn policy is still an own one")]
     Retract,
+    /// withdraw↑, of somebody else's item.
+    #[error("nobody told it of the withdrawal that it passes on")]
+    Untold,
     /// expire.
     #[error("the item is still held")]
     Erase,
@@ -122,16 +125,26 @@ pub fn refines(
             ghosts.uploaded.iter().map(|(sender, policy)| Claim::Request { sender: *sender, policy: *policy });
         goes_with.claims.extend(passed_on);
     }
-    if let Some((message, item, epoch)) = action.message().and_then(notice) {
+    if let Some((message, item)) = action.message().and_then(notice) {
         if message.sender == device.id {
-            // The owner takes back everything so far, whatever her notice says; others pass on what they were told.
+            // The owner takes back everything so far; others pass on what they were told. Whatever the notice says.
             let is_owner = cx.owner(item) == Some(device.id);
-            goes_with.withdrawn = Some(if is_owner { Epoch::of(cx.now) } else { epoch });
+            let told = ghosts.owed.remove(&(item, message.receiver));
+            goes_with.withdrawn = if is_owner { Some(Epoch::of(cx.now)) } else { told };
+            if goes_with.withdrawn.is_none() {
+                return Err(Violation::Undone(Undone::Untold));
+            }
         } else {
-            // As far as clocks may differ: what is later than that cannot be held.
+            // Requirement 5 is about clocks that differ by no more than the window: see `Epoch::last_at`.
             let epoch = came_with.withdrawn.unwrap_or_default().min(Epoch::last_at(cx.now));
-            let known = ghosts.withdrawn.entry(item).or_insert(epoch);
-            *known = epoch.max(*known);
+            let known = ghosts.withdrawn.get(&item).copied();
+            let is_news = known.is_none_or(|known| epoch > known) || cx.owner(item) == Some(message.sender);
+            let latest = known.map_or(epoch, |known| known.max(epoch));
+            ghosts.withdrawn.insert(item, latest);
+            for (recipient, _) in device.memory.recipients_of(item) {
+                let owed = ghosts.owed.entry((item, recipient)).or_default();
+                *owed = if is_news { epoch.max(*owed) } else { *owed };
+            }
         }
     }
     let mut expected = before.clone();
@@ -171,7 +184,11 @@ fn undone(taken: &Taken<'_>) -> Option<Undone> {
             let is_done = are_own(own) && instance.item == *item;
             [(is_done, Undone::Own), (are_those_of_others(offers), Undone::Offers)]
         }
-        Action::ChangeOwn { own } => [(are_own(own), Undone::Own), DONE],
+        Action::ChangeOwn { own } => {
+            // What was published stays until it is withdrawn (S17); nothing else does.
+            let may_stay = |policy: PolicyId| own.contains(&policy) || device.memory.published.contains(&policy);
+            [(are_own(own), Undone::Own), (state.policies_of(me).all(may_stay), Undone::Own)]
+        }
         Action::Admit { entity } => [(!device.memory.refused.contains(entity), Undone::Admit), DONE],
         Action::Expire { item } => [(state.receipts_of(*item).next().is_none(), Undone::Erase), DONE],
         Action::Receive(message) => match &message.body {
@@ -191,10 +208,10 @@ fn undone(taken: &Taken<'_>) -> Option<Undone> {
 /// Nothing to be done.
 const DONE: (bool, Undone) = (true, Undone::Own);
 
-/// A withdraw notice, its item, and up to which epoch it says that releases are withdrawn.
-fn notice(message: &Message) -> Option<(&Message, ItemId, Epoch)> {
+/// A withdraw notice, and its item.
+fn notice(message: &Message) -> Option<(&Message, ItemId)> {
     match message.body {
-        Body::Withdraw { item, withdrawal } => Some((message, item, withdrawal.epoch)),
+        Body::Withdraw { item, .. } => Some((message, item)),
         _ => None,
     }
 }

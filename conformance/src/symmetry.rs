@@ -1,10 +1,11 @@
 //! Symmetry: subjects, controllers and items that a scenario does not tell apart may be renamed without changing what
 //! can happen. Of the states that are renamings of each other only one is explored.
 //!
-//! Parties are interchangeable if they have the same role, entity, choices, changes and values and as many items of the
-//! same types; so are the items of one party that have the same type. Every graph, rule and requirement speaks of
-//! devices and items by what the scenario says of them, never by their names, so a renaming maps steps to steps and
-//! violations to violations.
+//! Parties are interchangeable if they have the same role, graph, entity, choices, changes and values and as many items of
+//! the same types; so are the items of one party that have the same type and both have a value, or none. Every graph,
+//! rule and requirement speaks of devices and items by what the scenario says of them, never by their names, so a renaming
+//! maps steps to steps and violations to violations. Conditions alone can name an item: one that any policy reads keeps
+//! its name.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
@@ -120,13 +121,16 @@ fn renamings(scenario: &Scenario) -> Vec<Renaming<'_>> {
     orders.retain(|order| order.len() == parties.len());
     let mut renamings = Vec::new();
     for order in orders {
+        if renamings.len() >= MAX_RENAMINGS {
+            break;
+        }
         let moved = || parties.iter().zip(&order).filter_map(|(party, to)| Some((party, parties.get(*to)?)));
         let devices = moved().map(|(party, to)| (party.device, to.device)).collect::<HashMap<_, _>>();
         let mut choices: Vec<Vec<(ItemId, ItemId)>> = vec![Vec::new()];
         for (party, to) in moved() {
             for item in &party.items {
-                let kind = |item: ItemId| scenario.vocabulary.directory().item(item).map(|item| item.datatype);
-                let fitting: Vec<ItemId> = to.items.iter().copied().filter(|new| kind(*new) == kind(*item)).collect();
+                let fits = |new: &ItemId| are_alike((party, *item), (to, *new), scenario);
+                let fitting: Vec<ItemId> = to.items.iter().copied().filter(fits).collect();
                 let longer = choices.iter().flat_map(|choice| {
                     let free = fitting.iter().filter(|new| !choice.iter().any(|(_, taken)| taken == *new));
                     free.map(|new| [choice.as_slice(), &[(*item, *new)]].concat())
@@ -149,6 +153,18 @@ fn renamings(scenario: &Scenario) -> Vec<Renaming<'_>> {
     renamings
 }
 
+/// Whether one item may be called like another, of the same party or of another.
+fn are_alike((party, item): (&Party, ItemId), (other, new): (&Party, ItemId), scenario: &Scenario) -> bool {
+    let datatype = |item: ItemId| scenario.vocabulary.directory().item(item).map(|item| item.datatype);
+    let has_value = |party: &Party, item: ItemId| party.values.contains_key(&Variable::Item(item));
+    let is_read = |item: ItemId| scenario.policies.iter().any(|(_, policy)| policy.reads(Variable::Item(item)));
+    item == new
+        || (datatype(item) == datatype(new)
+            && has_value(party, item) == has_value(other, new)
+            && !is_read(item)
+            && !is_read(new))
+}
+
 fn are_interchangeable(one: &Party, other: &Party, scenario: &Scenario) -> bool {
     let directory = scenario.vocabulary.directory();
     let kinds = |party: &Party| {
@@ -161,7 +177,9 @@ fn are_interchangeable(one: &Party, other: &Party, scenario: &Scenario) -> bool 
         let values = party.values.iter().filter(|(variable, _)| !matches!(variable, Variable::Item(_)));
         values.map(|(variable, value)| (*variable, value.clone())).collect::<BTreeMap<_, _>>()
     };
+    let is_same_graph = one.graph.name == other.graph.name && one.graph.edges == other.graph.edges;
     one.role == other.role
+        && is_same_graph
         && directory.entity(one.device) == directory.entity(other.device)
         && (&one.choices, &one.first_choices) == (&other.choices, &other.first_choices)
         && (one.changes, one.restarts) == (other.changes, other.restarts)
@@ -212,6 +230,11 @@ impl Renaming<'_> {
         Ghosts {
             provenance: ghosts.provenance.iter().map(|(receipt, how)| (self.receipt(receipt), *how)).collect(),
             withdrawn: ghosts.withdrawn.iter().map(|(item, epoch)| (self.item(*item), *epoch)).collect(),
+            owed: ghosts
+                .owed
+                .iter()
+                .map(|((item, to), epoch)| ((self.item(*item), self.device(*to)), *epoch))
+                .collect(),
             uploaded: ghosts.uploaded.iter().map(|(of, policy)| (self.device(*of), *policy)).collect(),
         }
     }

@@ -127,7 +127,8 @@ impl<'s> System<'s> {
         let state = |device| -> Option<&DeviceState> {
             cells.iter().map(|cell| &cell.device).find(|known| known.id == device).map(|found| &found.state)
         };
-        self.state_check?.violation(&one.events, &state, self.scenario, &runner.context(0))
+        let cx = runner.context(one.next_clock(tables));
+        self.state_check?.violation(&one.events, &state, self.scenario, &cx)
     }
 }
 

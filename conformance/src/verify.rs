@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -95,7 +96,7 @@ pub struct Report {
     pub states: u64,
     /// Steps computed.
     pub generated: u64,
-    /// Length of the longest shortest run, or rounds of messages, likewise.
+    /// Rounds of exploration.
     pub depth: u32,
     /// Wall-clock seconds.
     pub seconds: f64,
@@ -149,11 +150,17 @@ pub fn verify(settings: &Settings, progress: &Progress) -> Result<Report, Scenar
 
 /// Explores a scenario that was made with these settings, and perhaps changed.
 pub fn verify_scenario(settings: &Settings, scenario: &Scenario, progress: &Progress) -> Report {
+    let started = Instant::now();
+    let report = explore_scenario(settings, scenario, progress);
+    Report { seconds: started.elapsed().as_secs_f64(), ..report }
+}
+
+fn explore_scenario(settings: &Settings, scenario: &Scenario, progress: &Progress) -> Report {
     let state_check = settings.variant.and_then(Variant::state_check);
     if settings.kind == Kind::Abstract {
         let model = AbstractModel::new(scenario, settings.symmetry, state_check);
         let outcome = explore(&model, settings.limits, progress);
-        let found = if outcome.is_violated { shortest_run(&model) } else { None };
+        let found = if outcome.is_violated { shortest_run(&model, settings.limits) } else { None };
         return report(settings, scenario, outcome, found, "interleavings");
     }
     let system = || System::new(scenario, settings.network, settings.symmetry, state_check);
@@ -161,29 +168,38 @@ pub fn verify_scenario(settings: &Settings, scenario: &Scenario, progress: &Prog
         let mut outcome = explore_devices(scenario, settings.symmetry, settings.limits, progress);
         if !outcome.is_violated {
             if settings.walks && !outcome.is_out_of_memory {
-                outcome.covered = seen_in_runs(&outcome.covered, scenario, &system());
+                outcome.covered = seen_in_runs(&outcome.covered, settings, scenario);
             }
             return report(settings, scenario, outcome, None, "devices");
         }
     }
     let outcome = explore(&system(), settings.limits, progress);
-    let found = if outcome.is_violated { shortest_run(&system().step_by_step()) } else { None };
+    let found = if outcome.is_violated { shortest_run(&system().step_by_step(), settings.limits) } else { None };
     report(settings, scenario, outcome, found, "interleavings")
 }
 
-/// What real runs show of what was seen device by device.
-fn seen_in_runs(covered: &Coverage, scenario: &Scenario, system: &System<'_>) -> Coverage {
+/// What real runs show of what was seen device by device. Runs on the network `once` are runs on any.
+fn seen_in_runs(covered: &Coverage, settings: &Settings, scenario: &Scenario) -> Coverage {
     let missing = covered.missing(scenario, true);
-    wander(system, |seen| seen.missing(scenario, true) == missing)
+    let mut seen = Coverage::default();
+    for network in [Network::Once, settings.network] {
+        if seen.missing(scenario, true) != missing {
+            let system = System::new(scenario, network, settings.symmetry, None);
+            seen.merge(&wander(&system, |seen| seen.missing(scenario, true) == missing));
+        }
+    }
+    seen
 }
 
 fn report(
     settings: &Settings,
     scenario: &Scenario,
-    outcome: Outcome,
+    mut outcome: Outcome,
     found: Option<Counterexample>,
     search: &'static str,
 ) -> Report {
+    // A violation whose run is not found within the limits is no verdict, and nothing holds.
+    outcome.is_out_of_memory |= outcome.is_violated && found.is_none();
     let violated = found.as_ref().map(|found| found.violation.property());
     let mut properties: Vec<String> = (1..=3).map(|number| format!("requirement-{number}")).collect();
     if settings.kind != Kind::Abstract {
@@ -206,7 +222,7 @@ fn report(
         let wrong = render::violation(&found.violation, scenario);
         counterexample.push(format!("{}: {wrong}", found.violation.property()));
     }
-    let Outcome { states, generated, depth, seconds, is_out_of_memory, covered, .. } = outcome;
+    let Outcome { states, generated, depth, is_out_of_memory, covered, .. } = outcome;
     let is_whole = counterexample.is_empty() && !is_out_of_memory;
     let untaken = if is_whole { covered.missing(scenario, settings.kind != Kind::Abstract) } else { Vec::new() };
     let (opaque, name) = match &settings.cast {
@@ -223,7 +239,7 @@ fn report(
         states,
         generated,
         depth,
-        seconds,
+        seconds: 0.0,
         peak_bytes: memory::peak(),
         untaken,
         counterexample,
@@ -241,6 +257,9 @@ impl fmt::Display for Report {
         let what = if self.parameters.search == "devices" { "states of devices" } else { "states" };
         let mebibytes = self.peak_bytes >> 20;
         writeln!(out, "{states} {what}, {generated} generated, depth {depth}, {seconds:.2} s, {mebibytes} MiB")?;
+        if !self.untaken.is_empty() {
+            writeln!(out, "vacuous: nothing is shown about what never happens in the model")?;
+        }
         for name in &self.untaken {
             writeln!(out, "never taken: {name}")?;
         }

@@ -68,6 +68,7 @@ fn a_wrong_file_is_refused_with_its_place() {
             "values = { agee = 3 }\nown = [[\"analytics-only\"]",
             "unknown attribute or item `agee`",
         ),
+        ("party", "\"registry\"", "\"phone\"", "`phone` takes part already"),
         ("toml", "[[subjects]]", "[[subjects]", "scenario.toml"),
         ("file", "policies.pilot", "politics.pilot", "politics.pilot"),
     ] {

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::entailment::for_each_term;
 use crate::function::Function;
 use crate::value::{Kind, Time, Value};
 use crate::vocabulary::Variable;
@@ -151,6 +152,13 @@ impl Condition {
     /// The formula.
     pub fn formula(&self) -> &Formula {
         &self.0
+    }
+
+    /// Whether its value depends on the value of a variable.
+    pub fn reads(&self, variable: Variable) -> bool {
+        let mut reads = false;
+        for_each_term(&self.0, &mut |term| reads |= matches!(term, Term::Variable(of, _) if *of == variable));
+        reads
     }
 }
 

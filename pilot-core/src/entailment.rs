@@ -77,7 +77,8 @@ fn knows_terms_of(from: &Condition, to: &Condition) -> bool {
     wanted.into_iter().all(|term| is_ground(term) || known.contains(term))
 }
 
-fn for_each_term<'f>(formula: &'f Formula, visit: &mut impl FnMut(&'f Term)) {
+/// Calls `visit` for every term of a formula, terms in terms included.
+pub(crate) fn for_each_term<'f>(formula: &'f Formula, visit: &mut impl FnMut(&'f Term)) {
     fn descend<'f>(term: &'f Term, visit: &mut impl FnMut(&'f Term)) {
         visit(term);
         if let Term::Call(_, arguments) = term {

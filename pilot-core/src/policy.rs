@@ -9,7 +9,7 @@ use core::cmp::Ordering;
 use crate::condition::Condition;
 use crate::syntax::format::condition_text;
 use crate::value::Time;
-use crate::vocabulary::{DataType, Entity, Purpose, Vocabulary};
+use crate::vocabulary::{DataType, Entity, Purpose, Variable, Vocabulary};
 
 /// The most purposes in one rule.
 pub const MAX_PURPOSES: usize = 256;
@@ -159,6 +159,12 @@ impl Policy {
     /// p.TR: to whom the data may be transferred next, when, for what.
     pub fn transfers(&self) -> &[CommunicationRule] {
         &self.transfers
+    }
+
+    /// Whether any of its conditions depends on the value of a variable.
+    pub fn reads(&self, variable: Variable) -> bool {
+        let conditions = self.transfers.iter().map(|rule| &rule.condition).chain([&self.collection.condition]);
+        conditions.into_iter().any(|condition| condition.reads(variable))
     }
 
     /// The last moment before which anybody may hold data because it was released under this policy: everybody who

@@ -47,6 +47,10 @@ impl Draw {
         let picture = if self.run {
             let (kind, role) = part_of(graph);
             let report = explore(&self.options.settings(Some(kind))?)?;
+            if report.is_out_of_memory {
+                eprintln!("error: the memory limit is reached, so what was taken is not known");
+                return Ok(report.exit_code());
+            }
             draw(graph, Some(&|edge| report.covered.has_edge(role, edge)), format)
         } else {
             draw(graph, None, format)

@@ -101,6 +101,17 @@ fn variant_parser() -> impl clap::builder::TypedValueParser<Value = Variant> {
 impl ModelOptions {
     /// What to verify. Without a kind, a variant decides.
     pub(crate) fn settings(&self, kind: Option<Kind>) -> Result<Settings, CommandError> {
+        let is_beyond_table_2 =
+            !self.changes.is_empty() || self.restarts.is_some() || self.withdrawals || self.deadlines;
+        if kind == Some(Kind::Abstract) && is_beyond_table_2 {
+            return Err(CommandError::Usage(
+                "changes, restarts, withdrawals and deadlines are of `direct` and `indirect`",
+            ));
+        }
+        let is_about_graphs = self.variant.is_some_and(|variant| variant.state_check().is_none());
+        if kind == Some(Kind::Abstract) && is_about_graphs {
+            return Err(CommandError::Usage("this variant is about graphs: choose `direct` or `indirect`"));
+        }
         let mut settings = match (self.variant, kind) {
             (Some(variant), _) if !self.describes_model() => variant.refuting_model(kind),
             (_, Some(kind)) => Settings::new(kind, self.cast()),

@@ -28,7 +28,7 @@ pub(crate) struct Verify {
     options: ModelOptions,
     /// Take away every guard and every effect of the graphs in turn: each such graph must be refused, or the reason why
     /// the guard or effect stays is printed
-    #[arg(long, conflicts_with_all = ["model", "variant", "scenario"])]
+    #[arg(long, conflicts_with_all = ["model", "ModelOptions"])]
     each_guard: bool,
     /// With --each-guard: one graph only
     #[arg(long, value_name = "NAME", requires = "each_guard", value_parser = graphs::ALL.map(|graph| graph.name))]
@@ -75,8 +75,8 @@ impl Verify {
             let count = |is: fn(&Fate) -> bool| trials.iter().filter(|trial| is(&trial.fate)).count();
             let refused = count(|fate| matches!(fate, Fate::Refused { .. }));
             let explained = count(|fate| matches!(fate, Fate::Redundant { .. }));
-            let unexplained = count(|fate| matches!(fate, Fate::Unexplained));
-            print(&format!("{refused} refused, {explained} redundant for a reason, {unexplained} unexplained\n"))?;
+            let others = trials.len() - refused - explained;
+            print(&format!("{refused} refused, {explained} redundant for a reason, {others} neither\n"))?;
         }
         Ok(u8::from(!trials.iter().all(Trial::is_fine)))
     }

@@ -41,7 +41,6 @@ pub(super) fn reason(graph: &str, label: Label, word: &str) -> Option<&'static s
         }
         ("PublishedByMe", Label::Send(_)) => "withdrawing what was never published tells nobody anything",
         // Withdrawals, beyond Table 2.
-        ("NoticeDue", _) => "an unfounded notice makes others erase, which is safe; nobody speaks for the owner untold",
         ("NotRefused", _) => {
             "her policies still allow what she releases; that a withdrawal is a no for the future as well is ours"
         }

@@ -256,7 +256,11 @@ impl Builder {
         }
         if architecture == Architecture::Indirect {
             let name = form.repository.as_ref().ok_or((form.subjects.span(), Problem::NoRepository))?;
-            parties.push(Party::new(self.device(name)?, Role::Repository, architecture, &self.vocabulary));
+            let device = self.device(name)?;
+            if parties.iter().any(|known| known.device == device) {
+                return Err((name.span(), Problem::Twice(Quoted::new(name.get_ref()))));
+            }
+            parties.push(Party::new(device, Role::Repository, architecture, &self.vocabulary));
         }
         let mut scenario = Scenario::new(self.vocabulary, self.policies, self.names, times);
         scenario.withdrawals = form.withdrawals;

@@ -23,6 +23,8 @@ pub struct Ghosts {
     pub provenance: BTreeMap<Receipt, Provenance>,
     /// Withdraw notices that were delivered: about what, up to which epoch.
     pub withdrawn: BTreeMap<ItemId, Epoch>,
+    /// Withdraw notices that have to be passed on: about what, to whom, up to which epoch.
+    pub owed: BTreeMap<(ItemId, DeviceId), Epoch>,
     /// Policies in uploads that passed through here, by the controllers that vouched for them (S17).
     pub uploaded: BTreeSet<(DeviceId, PolicyId)>,
 }
