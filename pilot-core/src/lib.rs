@@ -16,6 +16,7 @@
 //!    [`active`]: when a policy applies. [`lint`]: what its author may not have meant.
 //! 4. [`semantics`]: the state, Table 2 and the privacy requirements.
 //! 5. [`graph`]: program graphs and their one interpreter; [`graphs`]: the five figures as tables.
+//! 6. [`evidence`]: what devices sign and others verify: policy statements, the operator's mesh file, envelopes.
 //!
 //! # Example
 //!
@@ -59,6 +60,7 @@ pub mod diagnostic;
 pub mod english;
 pub mod entailment;
 pub mod evaluate;
+pub mod evidence;
 pub mod explain;
 pub mod function;
 pub mod graph;

@@ -6,12 +6,13 @@
 
 mod file;
 mod order;
+mod write;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use self::file::{DEFAULT_VOCABULARY, MAX_VOCABULARY_BYTES};
+pub use self::file::{DEFAULT_VOCABULARY, Declarations, MAX_VOCABULARY_BYTES};
 pub use self::order::{Id, MAX_NAMES, MAX_PARENTS, Order};
 use crate::diagnostic::{Hint, Located, Quoted};
 use crate::name::{NameError, nearest};
@@ -81,7 +82,7 @@ pub struct Vocabulary {
 impl Vocabulary {
     /// Reads a vocabulary from TOML.
     pub fn from_toml(source: &str) -> Result<Self, VocabularyError> {
-        file::read(source)
+        file::read(source).map(|(_, vocabulary)| vocabulary)
     }
 
     /// The vocabulary that comes with the library: purposes and personal data of the W3C Data Privacy Vocabulary.

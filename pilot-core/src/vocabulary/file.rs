@@ -22,42 +22,65 @@ pub const DEFAULT_VOCABULARY: &str = include_str!("../default-vocabulary.toml");
 
 type Section = BTreeMap<Spanned<String>, Vec<Spanned<String>>>;
 
-#[derive(Deserialize, Default)]
+/// What a vocabulary file says, before it is closed: a mesh file contains it, and an operator's tool writes it again.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct File {
-    extends: Option<Spanned<String>>,
-    entities: Section,
-    datatypes: Section,
-    purposes: Section,
-    attributes: BTreeMap<Spanned<String>, Spanned<String>>,
-    devices: BTreeMap<Spanned<String>, Spanned<String>>,
-    items: BTreeMap<Spanned<String>, DeclaredItem>,
+pub struct Declarations {
+    pub(super) extends: Option<Spanned<String>>,
+    pub(super) entities: Section,
+    pub(super) datatypes: Section,
+    pub(super) purposes: Section,
+    pub(super) attributes: BTreeMap<Spanned<String>, Spanned<String>>,
+    pub(super) devices: BTreeMap<Spanned<String>, Spanned<String>>,
+    pub(super) items: BTreeMap<Spanned<String>, DeclaredItem>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DeclaredItem {
-    r#type: Spanned<String>,
-    owner: Spanned<String>,
+pub(super) struct DeclaredItem {
+    pub(super) r#type: Spanned<String>,
+    pub(super) owner: Spanned<String>,
 }
 
 type Problem = (Range<usize>, VocabularyProblem);
 
-pub(super) fn read(source: &str) -> Result<Vocabulary, VocabularyError> {
+impl Declarations {
+    /// Reads a vocabulary file whose vocabulary can be built.
+    pub fn from_toml(source: &str) -> Result<Self, VocabularyError> {
+        read(source).map(|(declarations, _)| declarations)
+    }
+
+    /// The place of the first device or item, if there is one.
+    pub(crate) fn first_device_or_item(&self) -> Option<Range<usize>> {
+        self.devices.keys().chain(self.items.keys()).map(Spanned::span).min_by_key(|span| span.start)
+    }
+
+    /// The vocabulary; problems are placed in the text that this was read from.
+    pub(crate) fn build(self) -> Result<Vocabulary, Problem> {
+        build(self)
+    }
+}
+
+/// A vocabulary file, and the vocabulary.
+pub(super) fn read(source: &str) -> Result<(Declarations, Vocabulary), VocabularyError> {
     if source.len() > MAX_VOCABULARY_BYTES {
         return Err(Located::new("", 0..0, VocabularyProblem::TooLarge));
     }
-    parse(source).and_then(build).map_err(|(span, problem)| Located::new(source, span, problem))
+    let declarations = parse(source).map_err(|(span, problem)| Located::new(source, span, problem))?;
+    match build(declarations.clone()) {
+        Ok(vocabulary) => Ok((declarations, vocabulary)),
+        Err((span, problem)) => Err(Located::new(source, span, problem)),
+    }
 }
 
-fn parse(source: &str) -> Result<File, Problem> {
+fn parse(source: &str) -> Result<Declarations, Problem> {
     toml::from_str(source)
         .map_err(|error| (error.span().unwrap_or(0..0), VocabularyProblem::Toml(foreign_message(error.message()))))
 }
 
-fn build(file: File) -> Result<Vocabulary, Problem> {
+fn build(file: Declarations) -> Result<Vocabulary, Problem> {
     let base = match &file.extends {
-        None => File::default(),
+        None => Declarations::default(),
         Some(name) if name.as_ref() == "default" => parse(DEFAULT_VOCABULARY)?,
         Some(name) => return Err((name.span(), VocabularyProblem::UnknownBase(Quoted::new(name.as_ref())))),
     };

@@ -126,7 +126,7 @@ fn check_order<I: Id>(order: &Order<I>) {
 }
 
 /// An error is short and holds nothing that steers a terminal.
-fn refused(error: &impl Display) -> bool {
+pub fn refused(error: &impl Display) -> bool {
     const MAX_MESSAGE_BYTES: usize = 2_048;
     let message = error.to_string();
     assert!(message.len() <= MAX_MESSAGE_BYTES, "{} bytes: {message}", message.len());
