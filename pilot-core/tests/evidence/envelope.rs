@@ -8,7 +8,7 @@ use pilot_core::evidence::envelope::{
 };
 use pilot_core::evidence::mesh::Invalid;
 use pilot_core::evidence::statement::MAX_STATEMENT_BYTES;
-use pilot_core::evidence::{Envelope, FormError, MeshFile};
+use pilot_core::evidence::{Envelope, FormError, MeshFile, StatementId};
 use pilot_core::value::Time;
 use proptest::prelude::{Strategy as _, any, prop_assert_eq};
 
@@ -55,6 +55,13 @@ fn what_is_signed_is_opened() {
     for envelope in [envelope(), plain] {
         assert_eq!(open(&envelope.sign(&gate()).unwrap()), Ok(envelope));
     }
+}
+
+/// SHA-256 of the exact bytes, computed by a program in another language from the form in the documentation alone.
+#[test]
+fn an_envelope_has_one_byte_form() {
+    let digest = StatementId::of(&envelope().sign(&gate()).unwrap());
+    assert_eq!(digest.to_string(), "55e38f53281dbcd1b4cf1a250f952edcf4bdd102388a5d77d8cad3376160432a");
 }
 
 #[test]
@@ -213,7 +220,7 @@ fn debug_does_not_show_the_message() {
 #[test]
 fn a_reply_topic_belongs_to_one_key() {
     let topic = reply_topic(&public(&anonymous()));
-    assert_eq!(topic, "PINNED");
+    assert_eq!(topic, "consent-mesh/reply/e0ba9d7751d913a7f735ecb979fe99f32d105db2bdfad611217257847462f0e5");
     assert_eq!(topic.len(), REPLY_TOPIC_PREFIX.len() + 64);
     assert_ne!(topic, reply_topic(&public(&secret(6))));
 }

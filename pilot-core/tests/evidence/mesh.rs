@@ -140,6 +140,13 @@ fn a_damaged_mesh_file_is_never_opened() {
     }
 }
 
+/// Computed by a program in another language from the form in the documentation alone.
+#[test]
+fn the_signature_of_a_text_is_its_own() {
+    let signature = "ed25519-signature:a1014d938d2f2eb5a984a4c788fa43291f775a7ad0c5bfb4b8a25e728fd02c3691c97484a5c2f11039fcda8ead8b169ca6c72f68d5e9d08c6999931c2233450d";
+    assert_eq!(sign_mesh("version = 1\n", &operator()).to_string(), signature);
+}
+
 #[test]
 fn only_the_operator_signs() {
     let text = text();
@@ -224,7 +231,6 @@ fn a_draft_that_cannot_be_written_is_refused() {
     let beyond = Time::from_unix(Time::LAST_WRITABLE.unix() + 1);
     for refused in [
         refusal(|draft| draft.expires = beyond),
-        refusal(|draft| draft.serial = u64::MAX),
         refusal(|draft| draft.expires = draft.issued),
         refusal(|draft| draft.devices[0].valid_until = draft.devices[0].valid_from),
     ] {
@@ -237,7 +243,7 @@ fn a_draft_that_cannot_be_written_is_refused() {
 fn mistakes_are_shown_where_they_are() {
     assert_eq!(
         problem("entity = \"gates\"", "entity = \"gats\""),
-        "line 24, column 10: unknown entity `gats`; did you mean `gates`?\n 24 | entity = \"gats\"\n    |          ^^^^^^"
+        "line 25, column 10: unknown entity `gats`; did you mean `gates`?\n 25 | entity = \"gats\"\n    |          ^^^^^^"
     );
     for (old, new, message) in [
         ("version = 1", "version = 2", "line 1, column 11: version 2 of mesh files is not known, only 1"),
@@ -279,7 +285,7 @@ fn mistakes_are_shown_where_they_are() {
             "sealing_key = \"x25519:2",
             "`x25519:` is followed by 64 lower-case hexadecimal digits",
         ),
-        ("valid_until = 2026-09-09", "valid_until = 2026-02-30", "line 29"),
+        ("valid_until = 2026-09-09", "valid_until = 2026-02-30", "line 30"),
         ("valid_until = 2026-09-09\n", "", "missing field `valid_until`"),
         ("valid_until = 2026-09-09", "valid_until = 2026-09-09\nrevokd = 2026-01-01", "unknown field `revokd`"),
         ("[[devices]]", "[[device]]", "unknown field `device`"),
@@ -294,7 +300,7 @@ fn every_draft_comes_back_as_it_was() {
     let writable = || 0..=Time::LAST_WRITABLE.unix();
     let devices =
         proptest::collection::vec((any::<bool>(), 0..3_usize, writable(), proptest::option::of(writable())), 0..4);
-    let cases = (0..=i64::MAX as u64, writable(), writable(), any::<bool>(), devices);
+    let cases = (any::<u64>(), writable(), writable(), any::<bool>(), devices);
     for_all(&cases.prop_map(|case| case), 0.5..=0.95, |(serial, issued, expires, rolls_over, devices)| {
         let of = |(at, (controller, entity, until, revoked)): (usize, (bool, usize, u64, Option<u64>))| {
             let role = Role::ALL[usize::from(controller)];
