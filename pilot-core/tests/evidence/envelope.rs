@@ -1,6 +1,7 @@
 //! Envelopes: opened by the one they are for, where and when they are for, from the one who signed.
 
 use allocation_counter::measure;
+use minicbor::Encoder;
 use pilot_core::evidence::cose::{self, CoseError, Domain};
 use pilot_core::evidence::envelope::{
     Arrival, ChainHead, EnvelopeError, FRESHNESS_WINDOW, LengthError, MAX_ENVELOPE_BYTES, MAX_MESSAGE_BYTES,
@@ -185,11 +186,24 @@ fn lengths_are_bounded() {
         ..envelope()
     };
     assert!(largest.sign(&gate()).unwrap().len() <= MAX_ENVELOPE_BYTES, "every envelope that can be made fits");
-    assert!(2 * MAX_STATEMENT_BYTES <= MAX_MESSAGE_BYTES);
+    const { assert!(2 * MAX_STATEMENT_BYTES <= MAX_MESSAGE_BYTES) };
     let topic = Envelope { topic: "t".repeat(MAX_TOPIC_BYTES + 1), ..envelope() };
     assert_eq!(topic.sign(&gate()), Err(LengthError::Topic));
     let message = Envelope { message: vec![0; MAX_MESSAGE_BYTES + 1], ..envelope() };
     assert_eq!(message.sign(&gate()), Err(LengthError::Message));
+
+    // Somebody else may make them: short elsewhere, they are small enough as a whole.
+    let made = |topic: &str, message: &[u8]| {
+        let mut payload = Vec::new();
+        let mut out = Encoder::new(&mut payload);
+        out.array(8).unwrap().u8(1).unwrap().str(GATE).unwrap().str(LIBRARY).unwrap().str(topic).unwrap();
+        out.bytes(&[7; 16]).unwrap().u64(NOW.unix()).unwrap().null().unwrap().bytes(message).unwrap();
+        open(&cose::sign(Domain::Envelope, &payload, &gate())).map(drop)
+    };
+    assert_eq!(made(TOPIC, &vec![0; MAX_MESSAGE_BYTES]), Ok(()));
+    assert_eq!(made(TOPIC, &vec![0; MAX_MESSAGE_BYTES + 1]), Err(EnvelopeError::Length(LengthError::Message)));
+    let topic = "t".repeat(MAX_TOPIC_BYTES + 1);
+    assert_eq!(made(&topic, b""), Err(EnvelopeError::Length(LengthError::Topic)));
 }
 
 /// What is refused for its size or form costs no memory: strangers send it.

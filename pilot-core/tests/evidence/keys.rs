@@ -69,6 +69,19 @@ fn a_signature_has_no_twin() {
     assert!(!key.verifies(b"", &Signature(twin)));
 }
 
+/// The holder of a key can make a signature whose first half is the neutral point, R = 0 and s = k·a. It fits the
+/// equation, and is refused: such a signature does not commit to one message and key as others do.
+#[test]
+fn a_signature_of_small_order_is_refused() {
+    let signature = bytes(
+        "0100000000000000000000000000000000000000000000000000000000000000b287e26cf2d943e4b91f8f947a43613f9a45c66870359e4a6f7ebc70fd1d6b06",
+    );
+    let lax = ed25519_dalek::VerifyingKey::from(&secret(9));
+    let fits = ed25519_dalek::Verifier::verify(&lax, b"anything", &ed25519_dalek::Signature::from_bytes(&signature));
+    assert!(fits.is_ok(), "the library's usual verification does not refuse it");
+    assert!(!public(&secret(9)).verifies(b"anything", &Signature(signature)));
+}
+
 /// With a key of small order, a signature of zeros "verifies" for one message in eight or for all.
 #[test]
 fn weak_and_malformed_verifying_keys_are_refused() {

@@ -1,6 +1,8 @@
 //! The mesh file: only what the operator signed, only of now, and only without contradictions.
 
-use pilot_core::evidence::mesh::{CLOCK_TOLERANCE, FrameTag, MAX_MESH_BYTES, MeshError, MeshProblem, Role, sign_mesh};
+use pilot_core::evidence::mesh::{
+    CLOCK_TOLERANCE, FrameTag, MAX_DEVICES, MAX_MESH_BYTES, MeshError, MeshProblem, Role, sign_mesh,
+};
 use pilot_core::evidence::{MeshDraft, MeshFile, Signature, cose};
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DEFAULT_VOCABULARY, Declarations};
@@ -196,6 +198,18 @@ fn an_oversized_file_is_refused_unread() {
     let text = " ".repeat(MAX_MESH_BYTES + 1);
     assert_eq!(open(&text, &Signature([0; 64]), None).err(), Some(MeshError::TooLarge));
     assert_eq!(MeshDraft::from_toml(&text).expect_err("refused").problem, MeshProblem::TooLarge);
+}
+
+/// The count is looked at before any device is.
+#[test]
+fn too_many_devices_are_refused() {
+    let device = "{name='',role='',entity='',tag='',signing_key='',sealing_key='',valid_from=2026-01-01,valid_until=2026-01-02},";
+    let mesh = |count: usize| {
+        let head = "version = 1\nserial = 1\nissued = 2026-01-01\nexpires = 2027-01-01\nvocabulary = {}\ndevices = [";
+        MeshDraft::from_toml(&format!("{head}{}]", device.repeat(count))).expect_err("refused").problem
+    };
+    assert_eq!(mesh(MAX_DEVICES + 1), MeshProblem::TooManyDevices);
+    assert!(matches!(mesh(1), MeshProblem::Name(..)));
 }
 
 #[test]

@@ -186,7 +186,9 @@ fn the_form_must_be_the_one_form() {
         signed(|out| {
             out.array(length).unwrap().u8(version).unwrap().str(GATE).unwrap().str("gates").unwrap();
             out.u64(1).unwrap().bytes(content).unwrap();
-            rest.iter().for_each(|number| drop(out.u64(*number).unwrap()));
+            for number in rest {
+                out.u64(*number).unwrap();
+            }
         })
     };
     // S21.
@@ -201,7 +203,7 @@ fn the_form_must_be_the_one_form() {
         (elements(8, 1, &nothing, &[issued, expires, 0]), "an array of 7 was needed"),
         (elements(7, 1, &nothing, &[issued, expires, 0]), "bytes after the payload"),
         (elements(7, 1, &nothing, &[issued]), "end of input"),
-        (signed(|out| drop(out.str("hello").unwrap())), "unexpected type"),
+        (signed(|out| assert!(out.str("hello").is_ok())), "unexpected type"),
         (signed(|_| {}), "end of input"),
     ] {
         let error = refused(&bytes);
