@@ -1,0 +1,12 @@
+//! Runs any program graph as a daemon.
+//!
+//! `pilot-core` has the graphs and the one interpreter that executes them; it knows no clock, socket or file. This crate
+//! is everything around it: what carries messages between devices and what keeps a daemon alive. It knows no particular
+//! graph, so that a repository, a subject's gateway and a controller's gateway are a graph, a configuration and this.
+//!
+//! # Where to read
+//!
+//! * [`air`]: the radio. What a frame says ([`air::frame`]), what a signed one proves ([`air::consent`]), and a
+//!   simulated air that separate processes share ([`air::simulated`]).
+
+pub mod air;
