@@ -1,7 +1,5 @@
 //! Refusing a frame allocates nothing: a gateway hears far more frames than it accepts.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::hint::black_box;
 
 use allocation_counter::measure;

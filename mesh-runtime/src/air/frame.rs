@@ -1,16 +1,15 @@
 //! The frame, version 1: what a subject's gateway puts on the air for one controller whose policy she accepts.
 //!
 //! ```text
-//!              0   1           5                    21       24
-//!              ├───┼───────────┼────────────────────┼────────┤
-//! legacy    11 │ ▒ │ controller│ policy digest      │ epoch  │
-//!              │ 1 │ 4         │ 16 of its 32       │ 3      │
-//!              ├───┼───────────┼────────────────────┼────────┼──────────────── … ─┐
-//! extended  12 │ ▒ │    as in a legacy frame                 │ policy      1 to 220 │
-//!              ├───┼───────────┼────────────────────┼────────┼────┬───────────┬─ … ─┐
-//! signed    13 │ ▒ │    as in a legacy frame                 │ key│ signature │ policy│
-//!              └───┴───────────┴────────────────────┴────────┴────┴───────────┴─ … ─┘
-//!                                                            24   56          120
+//!          0   1            5               21      24
+//!          ┌───┬────────────┬───────────────┬───────┐
+//! legacy   │11 │ controller │ policy digest │ epoch │
+//!          ├───┼────────────┼───────────────┼───────┼─────────────────┐
+//! extended │12 │ controller │ policy digest │ epoch │ policy          │  1 to 220
+//!          ├───┼────────────┼───────────────┼───────┼─────┬───────────┼────────┐
+//! signed   │13 │ controller │ policy digest │ epoch │ key │ signature │ policy │  1 to 124
+//!          └───┴────────────┴───────────────┴───────┴─────┴───────────┴────────┘
+//!          0   1            5               21      24    56          120
 //! ```
 //!
 //! | bytes | what |

@@ -161,7 +161,9 @@ impl SimulatedRadio {
     /// Says what is advertised, or only that it is there.
     fn say(&mut self) {
         let Participant { address, address_kind, position, .. } = self.participant;
-        let frame = if self.is_advertising { *self.radio.wanted.borrow_and_update() } else { None };
+        // An error means that nobody wants to advertise any more, whatever the last frame was.
+        let is_wanted = self.radio.wanted.has_changed().is_ok();
+        let frame = if is_wanted { *self.radio.wanted.borrow_and_update() } else { None };
         let please_answer = !*self.radio.up.borrow();
         let said = Said { number: self.said, address, address_kind, please_answer, position, frame };
         self.said += 1;

@@ -198,12 +198,11 @@ impl Relay {
 
     fn relay(&mut self, from: SocketAddr, said: &Said) {
         let Said { number, address, address_kind, position, frame, .. } = *said;
-        let listeners: Vec<_> = self.participants.iter().filter(|(socket, _)| **socket != from).collect();
-        let mut deliveries = Vec::with_capacity(listeners.len());
-        let mut counts = HubCounts::default();
-        for (socket, listener) in listeners {
+        let mut deliveries = Vec::with_capacity(2 * self.participants.len());
+        let (mut out_of_range, mut lost, mut doubled) = (0, 0, 0);
+        for (socket, listener) in self.participants.iter().filter(|(socket, _)| **socket != from) {
             if !self.world.reaches(position, listener.position) {
-                counts.out_of_range += 1;
+                out_of_range += 1;
                 continue;
             }
             let rssi = signal_strength(position, listener.position);
@@ -211,13 +210,13 @@ impl Relay {
             let before = deliveries.len();
             let arrivals = self.world.arrivals(address, listener.address, number);
             deliveries.extend(arrivals.map(|arrival| (*socket, heard, arrival)));
-            counts.lost += u64::from(deliveries.len() == before);
-            counts.doubled += u64::from(deliveries.len() > before + 1);
+            lost += u64::from(deliveries.len() == before);
+            doubled += u64::from(deliveries.len() > before + 1);
         }
-        self.count(|total| {
-            total.out_of_range += counts.out_of_range;
-            total.lost += counts.lost;
-            total.doubled += counts.doubled;
+        self.count(|counts| {
+            counts.out_of_range += out_of_range;
+            counts.lost += lost;
+            counts.doubled += doubled;
         });
         for (socket, heard, arrival) in deliveries {
             match arrival {

@@ -1,15 +1,16 @@
 //! What participants and hub say to each other: one datagram, one thing.
 //!
 //! ```text
-//!                     0       4        12        20         26      27  28        36
-//! to the hub, Said    │ "air1"│ token  │ number  │ address  │ flags │   position  │ frame, or nothing │
-//! from it, Heard      │ "air1"│ token  │ number  │ address  │ flags │ rssi │        frame, or nothing │
-//!                     0       4        12        20         26      27     28
+//!                 0        4       12       20        26      27         35
+//! Said, to it     │ "air1" │ token │ number │ address │ flags │ position │ frame or nothing
+//! Heard, from it  │ "air1" │ token │ number │ address │ flags │ rssi │ frame or nothing
+//!                 0        4       12       20        26      27     28
 //! ```
 //!
-//! Numbers are big-endian. `flags`: bit 0, the address is random; bit 1, please answer (Said only); the others are 0. `number`
-//! counts what this sender sent to this receiver, so that the receiver knows what it missed. A participant without a
-//! frame says that it is there; a hub without a frame says that it heard that.
+//! Numbers are big-endian; a position is east and north. Of the flags, bit 0 says that the address is random, and bit 1, in
+//! Said only, asks for an answer; the others are 0. `number` counts what this sender sent to this receiver, so that the
+//! receiver knows what it missed. A participant without a frame says that it is there; a hub without a frame says that
+//! it heard that.
 
 use crate::air::bytes::{FrameBytes, take};
 use crate::air::frame::MAX_FRAME_BYTES;
