@@ -8,5 +8,9 @@
 //!
 //! * [`air`]: the radio. What a frame says ([`air::frame`]), what a signed one proves ([`air::consent`]), and a
 //!   simulated air that separate processes share ([`air::simulated`]).
+//! * [`link`]: bytes on topics, published and subscribed, over MQTT or inside one process.
+//! * [`broker`]: an embedded MQTT broker on loopback, for the demo and for a mesh on one machine.
 
 pub mod air;
+pub mod broker;
+pub mod link;
