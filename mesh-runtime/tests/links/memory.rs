@@ -57,7 +57,7 @@ async fn each_fault_does_what_it_says() {
     assert!(is_sorted_without_repetition(&sorted));
 }
 
-/// Reference: STYLE, "runs with equal seeds are equal".
+/// One seed fixes all faults; another seed gives others.
 #[tokio::test]
 async fn equal_seeds_give_equal_runs() {
     let faults = |seed| Faults { seed, loss: 100, duplication: 100, reordering: 100 };
