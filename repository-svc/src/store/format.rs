@@ -1,0 +1,245 @@
+//! The directory of a store: making it, recognising it, and finding damage before anything is served.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use sled::{Db, Tree};
+
+use super::view::decode_entry;
+use super::{OpenError, Revision, Statement, Version};
+
+/// What `FORMAT` says.
+pub(super) const MARKER: &str = "consent-mesh policy store 1\n";
+/// How much of another `FORMAT` an error repeats.
+const MAX_SHOWN: usize = 40;
+
+const TREE: &str = "statements";
+/// Names start with a letter, a digit or `_`, so this is before every device.
+pub(super) const TOTALS_KEY: &[u8] = &[0];
+/// Where the devices begin.
+pub(super) const FIRST_DEVICE_KEY: &[u8] = &[1];
+
+/// sled writes items above a quarter of a segment to files of their own, which it never syncs. The largest item is a
+/// leaf, of 17 values before it is split; with the longest statements that is 1.6 MiB, and must be below 2 MiB.
+const SEGMENT_BYTES: usize = 8 << 20;
+const _: () = assert!(17 * (super::MAX_STATEMENT_BYTES + 1024) < SEGMENT_BYTES / 4);
+
+/// How much sled may keep in memory.
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// How many changes there have been, and for how many devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Totals {
+    pub(super) revision: Revision,
+    pub(super) count: u64,
+}
+
+impl Totals {
+    pub(super) fn encode(self) -> Vec<u8> {
+        [self.revision.0.to_be_bytes(), self.count.to_be_bytes()].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (revision, count) = bytes.split_first_chunk()?;
+        let count = u64::from_be_bytes(count.try_into().ok()?);
+        Some(Self { revision: Revision(u64::from_be_bytes(*revision)), count })
+    }
+}
+
+pub(super) fn encode_statement(statement: &Statement) -> Vec<u8> {
+    [&statement.version.0.to_be_bytes(), statement.bytes()].concat()
+}
+
+pub(super) fn decode_statement(value: &[u8]) -> Option<Statement> {
+    let (version, bytes) = value.split_first_chunk()?;
+    Statement::new(Version(u64::from_be_bytes(*version)), bytes).ok()
+}
+
+/// A store that was found sound.
+pub(super) struct Opened {
+    pub(super) database: Db,
+    pub(super) statements: Tree,
+    pub(super) totals: Totals,
+    /// sled's database file: what must be synced.
+    pub(super) file: File,
+    pub(super) highest: Highest,
+}
+
+pub(super) fn open(directory: &Path) -> Result<Opened, OpenError> {
+    let at = |source| OpenError::Io { path: directory.into(), source };
+    if is_absent_or_empty(directory).map_err(at)? {
+        create(directory)?;
+    }
+    check_marker(directory)?;
+    let damaged = |problem: String| OpenError::Damaged { path: directory.into(), problem };
+    // sled would quietly make new ones.
+    for (name, least) in [("conf", 9), ("db", 1)] {
+        match fs::metadata(directory.join(name)) {
+            Ok(metadata) if metadata.len() >= least => {}
+            Ok(_) => return Err(damaged(format!("`{name}` is cut short"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(damaged(format!("`{name}` is missing")));
+            }
+            Err(error) => return Err(at(error)),
+        }
+    }
+    let (database, statements, totals) = guarded(directory, || {
+        let database = open_sled(directory)?;
+        if !database.tree_names().iter().any(|name| name.as_ref() == TREE.as_bytes()) {
+            return Err(damaged("it has no statements".into()));
+        }
+        let statements = database.open_tree(TREE).map_err(|error| sled_error(directory, error))?;
+        let totals = verify(&statements).map_err(damaged)?;
+        Ok((database, statements, totals))
+    })?;
+    let highest = Highest::open(directory).map_err(at)?;
+    if let Some(noted) = highest.noted().map_err(at)?.filter(|noted| *noted > totals.revision) {
+        let problem = format!("it is at revision {}, and was at {} before", totals.revision.0, noted.0);
+        return Err(damaged(problem));
+    }
+    let file = File::open(directory.join("db")).map_err(at)?;
+    // Recovery may have written: a segment that it emptied, a snapshot under a new name.
+    file.sync_data().map_err(at)?;
+    sync_directory(directory).map_err(at)?;
+    Ok(Opened { database, statements, totals, file, highest })
+}
+
+/// A store is made under another name and renamed when all of it is on the disk, so a directory of this name is never
+/// half made, and one without its files is damaged.
+fn create(directory: &Path) -> Result<(), OpenError> {
+    let at = |source| OpenError::Io { path: directory.into(), source };
+    let mut name = directory.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".new.{}", std::process::id()));
+    let draft = directory.with_file_name(name);
+    match fs::remove_dir_all(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(error)),
+        _ => {}
+    }
+    fs::create_dir(&draft).map_err(at)?;
+    guarded(directory, || {
+        let database = open_sled(&draft)?;
+        let statements = database.open_tree(TREE).map_err(|error| sled_error(directory, error))?;
+        statements.insert(TOTALS_KEY, Totals::default().encode()).map_err(|error| sled_error(directory, error))?;
+        database.flush().map_err(|error| sled_error(directory, error))?;
+        Ok(())
+    })?;
+    let finish = || {
+        File::create_new(draft.join("HIGHEST"))?;
+        Highest::open(&draft)?.note(Revision(0))?;
+        File::create_new(draft.join("FORMAT"))?.write_all(MARKER.as_bytes())?;
+        for entry in fs::read_dir(&draft)? {
+            File::open(entry?.path())?.sync_all()?;
+        }
+        sync_directory(&draft)?;
+        fs::rename(&draft, directory)?;
+        sync_directory(&parent(directory))
+    };
+    finish().map_err(at)
+}
+
+fn open_sled(directory: &Path) -> Result<Db, OpenError> {
+    let config = sled::Config::new()
+        .path(directory)
+        .segment_size(SEGMENT_BYTES)
+        .cache_capacity(CACHE_BYTES)
+        // The writer flushes.
+        .flush_every_ms(None);
+    config.open().map_err(|error| sled_error(directory, error))
+}
+
+fn sled_error(directory: &Path, error: sled::Error) -> OpenError {
+    let path = directory.into();
+    match error {
+        // sled (this exact version) has no other mark for it.
+        sled::Error::Io(source) if source.to_string().starts_with("could not acquire lock") => OpenError::InUse(path),
+        sled::Error::Io(source) => OpenError::Io { path, source },
+        other => OpenError::Damaged { path, problem: other.to_string() },
+    }
+}
+
+/// sled panics where damage leads it astray. Here nothing has been served yet, so a panic is one more way to say so.
+fn guarded<T>(directory: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(OpenError::Damaged {
+            path: directory.into(),
+            problem: "the database cannot make sense of its files".into(),
+        })
+    })
+}
+
+/// Reads everything once: sled checks each page's checksum, and the number of statements must be as noted.
+fn verify(statements: &Tree) -> Result<Totals, String> {
+    let totals = statements.get(TOTALS_KEY).map_err(|error| error.to_string())?;
+    let totals = totals.as_deref().and_then(Totals::decode).ok_or("its totals are missing")?;
+    let mut count = 0;
+    for pair in statements.range(FIRST_DEVICE_KEY..) {
+        let (key, value) = pair.map_err(|error| error.to_string())?;
+        decode_entry(&key, &value).ok_or("an entry is no statement")?;
+        count += 1;
+    }
+    if count != totals.count {
+        return Err(format!("it has {count} statements, and had {} before", totals.count));
+    }
+    Ok(totals)
+}
+
+fn is_absent_or_empty(directory: &Path) -> io::Result<bool> {
+    match fs::read_dir(directory) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_marker(directory: &Path) -> Result<(), OpenError> {
+    match fs::read(directory.join("FORMAT")) {
+        Ok(found) if found == MARKER.as_bytes() => Ok(()),
+        Ok(found) => {
+            let found = String::from_utf8_lossy(&found);
+            let found = found.trim_end().chars().take(MAX_SHOWN).flat_map(char::escape_default).collect();
+            Err(OpenError::OtherFormat { path: directory.into(), found })
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OpenError::NotAStore(directory.into())),
+        Err(source) => Err(OpenError::Io { path: directory.into(), source }),
+    }
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.into(),
+        _ => ".".into(),
+    }
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// `HIGHEST`: a revision that was durable. It is not synced, so after a power failure it may be an older one.
+pub(super) struct Highest(File);
+
+impl Highest {
+    fn open(directory: &Path) -> io::Result<Self> {
+        File::options().read(true).write(true).open(directory.join("HIGHEST")).map(Self)
+    }
+
+    pub(super) fn note(&self, revision: Revision) -> io::Result<()> {
+        let bytes = [revision.0.to_be_bytes(), (!revision.0).to_be_bytes()].concat();
+        self.0.write_all_at(&bytes, 0)
+    }
+
+    /// `None` if a power failure has torn it.
+    fn noted(&self) -> io::Result<Option<Revision>> {
+        let mut bytes = [0; 16];
+        match self.0.read_exact_at(&mut bytes, 0) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        // Two numbers in a row, like the totals.
+        let noted = Totals::decode(&bytes).filter(|noted| noted.count == !noted.revision.0);
+        Ok(noted.map(|noted| noted.revision))
+    }
+}

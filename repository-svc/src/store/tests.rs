@@ -1,0 +1,150 @@
+//! Group commit seen from inside, with a sync that the test holds up or lets fail.
+
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Waker};
+
+use super::*;
+
+fn device(name: &str) -> DeviceName {
+    DeviceName::parse(name).unwrap()
+}
+
+fn statement(version: u64, bytes: &[u8]) -> Statement {
+    Statement::new(Version(version), bytes).unwrap()
+}
+
+/// A sync that says when it begins, and ends when and how it is told.
+fn held_sync() -> (Sync, Receiver<()>, Sender<std::io::Result<()>>) {
+    let (began, begins) = channel();
+    let (end, ended) = channel();
+    let sync = move |_: &std::fs::File| {
+        began.send(()).unwrap();
+        ended.recv().unwrap_or(Ok(()))
+    };
+    (Box::new(sync), begins, end)
+}
+
+/// Puts that are queued and not yet answered.
+struct Started<'s>(Vec<Pin<Box<dyn Future<Output = Result<Revision, PutError>> + 's>>>);
+
+/// Queues puts in this order, without waiting for their answers.
+fn start(store: &PolicyStore, puts: impl IntoIterator<Item = (DeviceName, Statement)>) -> Started<'_> {
+    let mut context = Context::from_waker(Waker::noop());
+    let start = |(device, statement)| {
+        let mut put: Pin<Box<dyn Future<Output = _>>> = Box::pin(store.put(device, statement));
+        assert!(put.as_mut().poll(&mut context).is_pending());
+        put
+    };
+    Started(puts.into_iter().map(start).collect())
+}
+
+impl Started<'_> {
+    async fn answers(self) -> Vec<Result<Revision, PutError>> {
+        let mut answers = Vec::new();
+        for put in self.0 {
+            answers.push(put.await);
+        }
+        answers
+    }
+}
+
+#[tokio::test]
+async fn puts_that_arrive_during_a_sync_share_the_next_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sync, begins, end) = held_sync();
+    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+
+    let first = start(&store, [(device("first"), statement(1, b"1"))]);
+    begins.recv().unwrap();
+    let others = start(&store, (0..63).map(|at| (device(&format!("device-{at}")), statement(1, b"1"))));
+    drop(end);
+
+    assert_eq!(first.answers().await, [Ok(Revision(1))]);
+    assert!(others.answers().await.iter().all(Result::is_ok));
+    assert_eq!((store.commits().statements(), store.commits().syncs()), (64, 2));
+    assert_eq!((store.count(), store.revision()), (64, Revision(64)));
+}
+
+#[tokio::test]
+async fn a_full_queue_answers_busy_at_once_and_what_was_queued_is_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sync, begins, end) = held_sync();
+    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+
+    let first = start(&store, [(device("first"), statement(1, b"1"))]);
+    begins.recv().unwrap();
+    let queued = start(&store, (0..MAX_QUEUED).map(|at| (device(&format!("device-{at}")), statement(1, b"1"))));
+    assert_eq!(store.put(device("late"), statement(1, b"1")).await, Err(PutError::Busy));
+    drop(end);
+
+    assert!(first.answers().await.iter().chain(&queued.answers().await).all(Result::is_ok));
+    assert_eq!(store.statement(&device("late")).unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_is_not_durable_yet_is_neither_answered_nor_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sync, begins, end) = held_sync();
+    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    let (old, new) = (device("old"), device("new"));
+    end.send(Ok(())).unwrap();
+    store.put(old.clone(), statement(1, b"before")).await.unwrap();
+    begins.recv().unwrap();
+
+    let puts = start(&store, [(old.clone(), statement(2, b"after"))]);
+    begins.recv().unwrap();
+    // A second group, of a new device and the same one again, waits behind the first.
+    let more = start(&store, [(new.clone(), statement(1, b"new")), (old.clone(), statement(2, b"after"))]);
+    let seen = || (store.statement(&old).unwrap(), store.statement(&new).unwrap(), store.revision(), store.count());
+    let before = (Some(statement(1, b"before")), None, Revision(1), 1);
+    assert_eq!(seen(), before);
+    let chunk = store.chunk(None, MAX_CHUNK_BYTES).unwrap();
+    assert_eq!(chunk.entries, [Entry { device: old.clone(), statement: statement(1, b"before") }]);
+    assert_eq!((chunk.revision, chunk.is_last), (Revision(1), true));
+
+    end.send(Ok(())).unwrap();
+    assert_eq!(puts.answers().await, [Ok(Revision(2))]);
+    begins.recv().unwrap();
+    assert_eq!(seen(), (Some(statement(2, b"after")), None, Revision(2), 1));
+    assert_eq!(store.chunk(None, MAX_CHUNK_BYTES).unwrap().entries.len(), 1, "the new device is not durable yet");
+    drop(end);
+    let again = PutError::NotHigher { stored: Version(2), identical: true };
+    assert_eq!(more.answers().await, [Ok(Revision(3)), Err(again)]);
+    assert_eq!(store.count(), 2);
+}
+
+/// The kernel may forget what it could not write and report success for the next sync, so there must be no next one.
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_accepted_and_readers_keep_the_durable_contents() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sync, _begins, end) = held_sync();
+    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    for result in [Ok(()), Err(std::io::Error::other("disk on fire")), Ok(())] {
+        end.send(result).unwrap();
+    }
+    assert_eq!(store.put(device("a"), statement(1, b"1")).await, Ok(Revision(1)));
+    assert_eq!(store.put(device("a"), statement(2, b"2")).await, Err(PutError::Failed));
+    assert_eq!(store.put(device("a"), statement(3, b"3")).await, Err(PutError::Failed));
+    assert_eq!(store.statement(&device("a")).unwrap(), Some(statement(1, b"1")));
+    assert_eq!(store.revision(), Revision(1));
+    let failure = store.commits().failure().unwrap().to_string();
+    assert_eq!(failure, "the policy store's file cannot be synced: disk on fire");
+}
+
+#[tokio::test]
+async fn within_one_group_each_put_is_judged_by_those_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sync, begins, end) = held_sync();
+    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    let first = start(&store, [(device("first"), statement(1, b"1"))]);
+    begins.recv().unwrap();
+
+    let tasks = start(&store, [5, 4, 5, 6].map(|version| (device("same"), statement(version, b"x"))));
+    drop(end);
+    first.answers().await;
+    let stored = |identical| PutError::NotHigher { stored: Version(5), identical };
+    let expected = [Ok(Revision(2)), Err(stored(false)), Err(stored(true)), Ok(Revision(3))];
+    assert_eq!(tasks.answers().await, expected);
+    assert_eq!((store.count(), store.commits().syncs()), (2, 2));
+}
