@@ -3,6 +3,14 @@
 //! The test starts itself again as a child, which puts statements with many clients and writes a line for each
 //! acknowledgement. It is killed in the middle, after a number of lines drawn from a fixed seed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,201 @@
+//! The vault's tables, and what keeps them in step.
+//!
+//! ```text
+//! meta          "format", "key" (by which the vault's key is recognised), "erased" (there is something to compact)
+//! records       handle → datatype, policy, until, epoch, pseudonym, sealed value
+//! keys          handle → sealed record key; without it the value is noise
+//! by_pseudonym  (pseudonym, handle)
+//! by_deadline   (until, handle)
+//! tombstones    pseudonym → epoch, until
+//! ```
+//!
+//! INVARIANT: `records`, `keys` and the two indices have the same handles; only [`Records`] changes them.
+
+use std::ops::{Bound, RangeInclusive};
+
+use pilot_core::codec::Digest;
+use pilot_core::graph::message::Withdrawal;
+use pilot_core::semantics::Epoch;
+use pilot_core::value::Time;
+use redb::{Database, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
+
+use super::{Description, Handle, MAX_TOMBSTONES, Pseudonym, VaultError};
+
+type HandleKey = &'static [u8; 16];
+type PseudonymKey = &'static [u8; 32];
+/// datatype, policy, until, epoch, pseudonym, sealed value.
+pub(super) type Row<'r> = (&'r str, &'r [u8; 32], u64, u64, &'r [u8; 32], &'r [u8]);
+
+pub(super) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+pub(super) const RECORDS: TableDefinition<HandleKey, Row<'static>> = TableDefinition::new("records");
+pub(super) const KEYS: TableDefinition<HandleKey, &[u8]> = TableDefinition::new("keys");
+pub(super) const BY_PSEUDONYM: TableDefinition<(PseudonymKey, HandleKey), ()> = TableDefinition::new("by_pseudonym");
+pub(super) const BY_DEADLINE: TableDefinition<(u64, HandleKey), ()> = TableDefinition::new("by_deadline");
+pub(super) const TOMBSTONES: TableDefinition<PseudonymKey, (u64, u64)> = TableDefinition::new("tombstones");
+
+/// What "format" says.
+pub(super) const FORMAT: &[u8] = b"consent-mesh vault 1";
+
+const LEAST_HANDLE: &[u8; 16] = &[0; 16];
+const GREATEST_HANDLE: &[u8; 16] = &[0xFF; 16];
+
+/// The entries of `by_pseudonym` of one owner.
+pub(super) fn all_of(pseudonym: &Pseudonym) -> RangeInclusive<(&[u8; 32], &[u8; 16])> {
+    (pseudonym.as_bytes(), LEAST_HANDLE)..=(pseudonym.as_bytes(), GREATEST_HANDLE)
+}
+
+/// The records after a handle.
+pub(super) fn after(handle: Option<&Handle>) -> (Bound<&[u8; 16]>, Bound<&[u8; 16]>) {
+    (handle.map_or(Bound::Unbounded, |handle| Bound::Excluded(&handle.0)), Bound::Unbounded)
+}
+
+pub(super) fn description((datatype, policy, until, epoch, pseudonym, sealed): Row<'_>) -> (Description, &[u8]) {
+    let description = Description {
+        pseudonym: Pseudonym::from_bytes(*pseudonym),
+        datatype: datatype.into(),
+        policy: Digest(*policy),
+        until: Time::from_unix(until),
+        epoch: Epoch(epoch),
+    };
+    (description, sealed)
+}
+
+pub(super) fn withdrawal((epoch, until): (u64, u64)) -> Withdrawal {
+    Withdrawal { epoch: Epoch(epoch), until: Time::from_unix(until) }
+}
+
+/// What a value is sealed together with: all else that its record says. The datatype, of varying length, comes last.
+pub(super) fn context(handle: Handle, description: &Description) -> Vec<u8> {
+    let Description { pseudonym, datatype, policy, until, epoch } = description;
+    let (until, epoch) = (until.unix().to_be_bytes(), epoch.0.to_be_bytes());
+    [&handle.0[..], pseudonym.as_bytes(), &policy.0, &until, &epoch, datatype.as_bytes()].concat()
+}
+
+/// Makes the tables of a new vault.
+pub(super) fn create(transaction: &WriteTransaction, key_check: &[u8]) -> Result<(), VaultError> {
+    let mut tables = Records::open(transaction)?;
+    tables.meta.insert("format", FORMAT)?;
+    tables.meta.insert("key", key_check)?;
+    transaction.open_table(TOMBSTONES)?;
+    Ok(())
+}
+
+/// Whether anything was erased since the file was written anew.
+pub(super) fn has_erased(database: &Database) -> Result<bool, VaultError> {
+    Ok(database.begin_read()?.open_table(META)?.get("erased")?.is_some())
+}
+
+/// The tables that are changed together.
+pub(super) struct Records<'t> {
+    meta: Table<'t, &'static str, &'static [u8]>,
+    pub(super) records: Table<'t, HandleKey, Row<'static>>,
+    keys: Table<'t, HandleKey, &'static [u8]>,
+    by_pseudonym: Table<'t, (PseudonymKey, HandleKey), ()>,
+    by_deadline: Table<'t, (u64, HandleKey), ()>,
+}
+
+impl<'t> Records<'t> {
+    pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, VaultError> {
+        Ok(Self {
+            meta: transaction.open_table(META)?,
+            records: transaction.open_table(RECORDS)?,
+            keys: transaction.open_table(KEYS)?,
+            by_pseudonym: transaction.open_table(BY_PSEUDONYM)?,
+            by_deadline: transaction.open_table(BY_DEADLINE)?,
+        })
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        handle: Handle,
+        description: &Description,
+        sealed: &[u8],
+        wrapped: &[u8],
+    ) -> Result<(), VaultError> {
+        let Description { pseudonym, datatype, policy, until, epoch } = description;
+        let row = (datatype.as_str(), &policy.0, until.unix(), epoch.0, pseudonym.as_bytes(), sealed);
+        self.records.insert(&handle.0, row)?;
+        self.keys.insert(&handle.0, wrapped)?;
+        self.by_pseudonym.insert((pseudonym.as_bytes(), &handle.0), ())?;
+        self.by_deadline.insert((until.unix(), &handle.0), ())?;
+        Ok(())
+    }
+
+    /// Erases what one owner released up to an epoch.
+    pub(super) fn erase_of(&mut self, pseudonym: &Pseudonym, last: Epoch) -> Result<u64, VaultError> {
+        let mut handles = Vec::new();
+        for entry in self.by_pseudonym.range(all_of(pseudonym))? {
+            let handle = Handle(*entry?.0.value().1);
+            let row = self.records.get(&handle.0)?.ok_or(VaultError::Damaged(handle))?;
+            if description(row.value()).0.epoch <= last {
+                handles.push(handle);
+            }
+        }
+        self.erase(&handles)
+    }
+
+    /// Erases what must be gone at `now`.
+    pub(super) fn erase_due(&mut self, now: Time) -> Result<u64, VaultError> {
+        let mut handles = Vec::new();
+        for entry in self.by_deadline.range(..=(now.unix(), GREATEST_HANDLE))? {
+            handles.push(Handle(*entry?.0.value().1));
+        }
+        self.erase(&handles)
+    }
+
+    fn erase(&mut self, handles: &[Handle]) -> Result<u64, VaultError> {
+        for handle in handles {
+            self.keys.remove(&handle.0)?;
+            let row = self.records.remove(&handle.0)?.ok_or(VaultError::Damaged(*handle))?;
+            let Description { pseudonym, until, .. } = description(row.value()).0;
+            drop(row);
+            self.by_pseudonym.remove((pseudonym.as_bytes(), &handle.0))?;
+            self.by_deadline.remove((until.unix(), &handle.0))?;
+        }
+        if !handles.is_empty() {
+            self.meta.insert("erased", &[][..])?;
+        }
+        Ok(handles.len() as u64)
+    }
+}
+
+/// Leaves a tombstone, together with what an earlier one says; `false` if there is no room.
+pub(super) fn bury(
+    transaction: &WriteTransaction,
+    pseudonym: &Pseudonym,
+    notice: Withdrawal,
+) -> Result<bool, VaultError> {
+    let mut tombstones = transaction.open_table(TOMBSTONES)?;
+    let known = tombstones.get(pseudonym.as_bytes())?.map(|row| withdrawal(row.value()));
+    if known.is_none() && tombstones.len()? >= MAX_TOMBSTONES {
+        return Ok(false);
+    }
+    let both = known.map_or(notice, |known| known.and(notice));
+    tombstones.insert(pseudonym.as_bytes(), (both.epoch.0, both.until.unix()))?;
+    Ok(true)
+}
+
+/// Forgets the tombstones that no longer matter.
+pub(super) fn forget(transaction: &WriteTransaction, now: Time) -> Result<u64, VaultError> {
+    let mut tombstones = transaction.open_table(TOMBSTONES)?;
+    let before = tombstones.len()?;
+    tombstones.retain(|_, row| !withdrawal(row).is_over_at(now))?;
+    Ok(before - tombstones.len()?)
+}
+
+/// Copies everything that is live.
+pub(super) fn copy(from: &Database, to: &WriteTransaction) -> Result<(), VaultError> {
+    macro_rules! copy {
+        ($($table:ident),*) => { $({
+            let source = from.begin_read()?.open_table($table)?;
+            let mut target = to.open_table($table)?;
+            for entry in source.iter()? {
+                let (key, value) = entry?;
+                target.insert(key.value(), value.value())?;
+            }
+        })* };
+    }
+    copy!(META, RECORDS, KEYS, BY_PSEUDONYM, BY_DEADLINE, TOMBSTONES);
+    to.open_table(META)?.remove("erased")?;
+    Ok(())
+}
