@@ -3,6 +3,9 @@
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tempfile::TempDir;
 
 use super::*;
 
@@ -14,25 +17,35 @@ fn statement(version: u64, bytes: &[u8]) -> Statement {
     Statement::new(Version(version), bytes).unwrap()
 }
 
-/// A sync that says when it begins, and ends when and how it is told.
-fn held_sync() -> (Sync, Receiver<()>, Sender<std::io::Result<()>>) {
+/// A store whose sync says when it begins, and ends when and how it is told.
+///
+/// The last is dropped first: a test that fails lets the writer go before it waits for it.
+fn held_store(directory: &TempDir) -> (PolicyStore, Receiver<()>, Sender<std::io::Result<()>>) {
     let (began, begins) = channel();
     let (end, ended) = channel();
     let sync = move |_: &std::fs::File| {
-        began.send(()).unwrap();
+        // A test may not care.
+        let _ = began.send(());
         ended.recv().unwrap_or(Ok(()))
     };
-    (Box::new(sync), begins, end)
+    (PolicyStore::open_with(&directory.path().join("store"), Box::new(sync)).unwrap(), begins, end)
 }
 
+/// Waits until a sync has begun.
+fn wait(begins: &Receiver<()>) {
+    begins.recv_timeout(Duration::from_secs(20)).expect("no sync begins");
+}
+
+type Queued<'s> = Pin<Box<dyn Future<Output = Result<Revision, PutError>> + 's>>;
+
 /// Puts that are queued and not yet answered.
-struct Started<'s>(Vec<Pin<Box<dyn Future<Output = Result<Revision, PutError>> + 's>>>);
+struct Started<'s>(Vec<Queued<'s>>);
 
 /// Queues puts in this order, without waiting for their answers.
 fn start(store: &PolicyStore, puts: impl IntoIterator<Item = (DeviceName, Statement)>) -> Started<'_> {
     let mut context = Context::from_waker(Waker::noop());
     let start = |(device, statement)| {
-        let mut put: Pin<Box<dyn Future<Output = _>>> = Box::pin(store.put(device, statement));
+        let mut put: Queued<'_> = Box::pin(store.put(device, statement));
         assert!(put.as_mut().poll(&mut context).is_pending());
         put
     };
@@ -52,11 +65,10 @@ impl Started<'_> {
 #[tokio::test]
 async fn puts_that_arrive_during_a_sync_share_the_next_one() {
     let directory = tempfile::tempdir().unwrap();
-    let (sync, begins, end) = held_sync();
-    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    let (store, begins, end) = held_store(&directory);
 
     let first = start(&store, [(device("first"), statement(1, b"1"))]);
-    begins.recv().unwrap();
+    wait(&begins);
     let others = start(&store, (0..63).map(|at| (device(&format!("device-{at}")), statement(1, b"1"))));
     drop(end);
 
@@ -69,11 +81,10 @@ async fn puts_that_arrive_during_a_sync_share_the_next_one() {
 #[tokio::test]
 async fn a_full_queue_answers_busy_at_once_and_what_was_queued_is_stored() {
     let directory = tempfile::tempdir().unwrap();
-    let (sync, begins, end) = held_sync();
-    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    let (store, begins, end) = held_store(&directory);
 
     let first = start(&store, [(device("first"), statement(1, b"1"))]);
-    begins.recv().unwrap();
+    wait(&begins);
     let queued = start(&store, (0..MAX_QUEUED).map(|at| (device(&format!("device-{at}")), statement(1, b"1"))));
     assert_eq!(store.put(device("late"), statement(1, b"1")).await, Err(PutError::Busy));
     drop(end);
@@ -85,15 +96,14 @@ async fn a_full_queue_answers_busy_at_once_and_what_was_queued_is_stored() {
 #[tokio::test]
 async fn what_is_not_durable_yet_is_neither_answered_nor_read() {
     let directory = tempfile::tempdir().unwrap();
-    let (sync, begins, end) = held_sync();
-    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    let (store, begins, end) = held_store(&directory);
     let (old, new) = (device("old"), device("new"));
     end.send(Ok(())).unwrap();
     store.put(old.clone(), statement(1, b"before")).await.unwrap();
-    begins.recv().unwrap();
+    wait(&begins);
 
     let puts = start(&store, [(old.clone(), statement(2, b"after"))]);
-    begins.recv().unwrap();
+    wait(&begins);
     // A second group, of a new device and the same one again, waits behind the first.
     let more = start(&store, [(new.clone(), statement(1, b"new")), (old.clone(), statement(2, b"after"))]);
     let seen = || (store.statement(&old).unwrap(), store.statement(&new).unwrap(), store.revision(), store.count());
@@ -105,7 +115,7 @@ async fn what_is_not_durable_yet_is_neither_answered_nor_read() {
 
     end.send(Ok(())).unwrap();
     assert_eq!(puts.answers().await, [Ok(Revision(2))]);
-    begins.recv().unwrap();
+    wait(&begins);
     assert_eq!(seen(), (Some(statement(2, b"after")), None, Revision(2), 1));
     assert_eq!(store.chunk(None, MAX_CHUNK_BYTES).unwrap().entries.len(), 1, "the new device is not durable yet");
     drop(end);
@@ -118,8 +128,7 @@ async fn what_is_not_durable_yet_is_neither_answered_nor_read() {
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_accepted_and_readers_keep_the_durable_contents() {
     let directory = tempfile::tempdir().unwrap();
-    let (sync, _begins, end) = held_sync();
-    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    let (store, _begins, end) = held_store(&directory);
     for result in [Ok(()), Err(std::io::Error::other("disk on fire")), Ok(())] {
         end.send(result).unwrap();
     }
@@ -135,10 +144,9 @@ async fn after_a_failed_sync_nothing_is_accepted_and_readers_keep_the_durable_co
 #[tokio::test]
 async fn within_one_group_each_put_is_judged_by_those_before_it() {
     let directory = tempfile::tempdir().unwrap();
-    let (sync, begins, end) = held_sync();
-    let store = PolicyStore::open_with(&directory.path().join("store"), sync).unwrap();
+    let (store, begins, end) = held_store(&directory);
     let first = start(&store, [(device("first"), statement(1, b"1"))]);
-    begins.recv().unwrap();
+    wait(&begins);
 
     let tasks = start(&store, [5, 4, 5, 6].map(|version| (device("same"), statement(version, b"x"))));
     drop(end);
