@@ -10,7 +10,8 @@
 //! * **Values do not leak.** [`Vault::reveal`] is the only way to one, and [`Secret`] shows nothing in `Debug`.
 //! * **Erased bytes leave the file.** Erasing takes record and key out of their tables; redb writes to new pages, so
 //!   the old pages linger in the file until [`Vault::compact`], which writes the live records to a new file and renames
-//!   it over the old one. The new file has never seen what was erased.
+//!   it over the old one. The new file has never seen what was erased; redb's own compaction promises a smaller file,
+//!   not a clean one.
 //!
 //! What the file system and the disk keep of a file that is gone is beyond us: whoever fears a thief who reads freed
 //! blocks and has the key file needs an encrypted disk.
