@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test of the project. Ends with a line "N passed, N failed" and fails if anything failed.
-# Needs Rust and a C compiler, as the project itself does; the tests so far need no other software, so there is nothing
-# to install.
+# Needs Rust and a C compiler, as the project itself does, and on Debian installs what else the tests need: mosquitto, a
+# broker that real meshes use.
 #
 #   FUZZ_SECONDS=600 tests/run.sh    a longer look at bad input (2 seconds for each parser by default)
 set -u -o pipefail
@@ -43,6 +43,16 @@ suite() {
   echo "suite   $name: $ok passed, $bad failed"
 }
 
+# installed PROGRAM PACKAGE: installs a Debian package unless its program is there.
+installed() {
+  PATH=$PATH:/usr/sbin command -v "$1" >/dev/null && return
+  local as_root=''
+  [ "$(id -u)" -eq 0 ] || as_root=sudo
+  $as_root apt-get update -q && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2"
+}
+
+check 'mosquitto is installed' installed mosquitto mosquitto
+
 # On a fresh Debian machine rustup may have come without these two components.
 rustup component add rustfmt clippy >/dev/null 2>&1 || true
 
@@ -53,7 +63,7 @@ suite 'tests' cargo test --workspace --exclude conformance --locked --no-fail-fa
 # Exploring models takes an optimised build.
 suite 'model checker' cargo test --package conformance --release --locked --no-fail-fast
 check 'every guard and effect is needed, or has a reason' cargo run --release --locked -p conformance -- verify --each-guard
-check 'benchmarks run' cargo bench -p pilot-core --locked -- --test
+check 'benchmarks run' cargo bench -p pilot-core -p mesh-runtime --locked -- --test
 check 'cargo run --release' cargo run --release --locked
 
 echo "$passed passed, $failed failed"
