@@ -4,13 +4,16 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::process::ExitCode;
 
+use mesh_runtime::keys::KeyFileError;
 use pilot_core::codec::CodecError;
-use pilot_core::diagnostic::Quoted;
+use pilot_core::diagnostic::{Quoted, is_invisible};
+use pilot_core::evidence::keys::KeyError;
 use pilot_core::syntax::SyntaxError;
 use pilot_core::syntax::json::JsonError;
 use pilot_core::vocabulary::VocabularyError;
 
 use crate::input::{LookedUp, NotUtf8, Origin};
+use crate::mesh::MeshFailure;
 
 /// What a command found; its exit code. The greater, the worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +92,15 @@ pub(crate) enum Failure {
     /// A file that somebody else has written to meanwhile.
     #[error("{0}: it has changed since it was read; it is left as it is")]
     Changed(Origin),
+    /// Secret keys that were not made, or not read.
+    #[error("{}", visible(.0))]
+    SecretKeys(#[from] KeyFileError),
+    /// A bad public key after an option.
+    #[error("{0}: {1}")]
+    Key(&'static str, KeyError),
+    /// Something about a mesh file.
+    #[error("{0}: {1}")]
+    Mesh(Origin, Box<MeshFailure>),
     /// Standard input can be read once.
     #[error("only one file can be `-`, standard input")]
     StandardInputTwice,
@@ -101,6 +113,11 @@ pub(crate) enum Failure {
     /// Output that cannot be written.
     #[error("cannot write output: {0}")]
     Output(#[from] io::Error),
+}
+
+/// A message of one line that names files, without what would steer a terminal.
+pub(crate) fn visible(message: &impl Display) -> String {
+    message.to_string().replace(is_invisible, "\u{fffd}")
 }
 
 /// Standard output, buffered, and standard error.

@@ -383,16 +383,19 @@ pub(crate) struct NowOption {
 impl NowOption {
     /// The time asked for, or the clock's.
     pub(crate) fn time(&self) -> Time {
-        self.now.unwrap_or_else(|| {
-            // A clock before 1970 is as good as 1970.
-            let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            Time::from_unix(since_1970.as_secs())
-        })
+        self.now.unwrap_or_else(clock)
     }
 }
 
+/// Now.
+pub(crate) fn clock() -> Time {
+    // A clock before 1970 is as good as 1970.
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time::from_unix(since_1970.as_secs())
+}
+
 /// A moment on the command line: as after `until` in a policy.
-fn moment(text: &str) -> Result<Time, String> {
+pub(crate) fn moment(text: &str) -> Result<Time, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().map(Time::from_unix).map_err(|_| "more seconds than a 64-bit number holds".to_string());
     }

@@ -1,4 +1,4 @@
-//! `consent-mesh`: author, check and compare PILOT privacy policies.
+//! `consent-mesh`: author, check and compare PILOT privacy policies, and say who takes part in a mesh.
 //!
 //! One file per group of commands; each command is a function from its arguments to an [`Answer`], which becomes
 //! the exit code. [`console`] is the only way to the terminal, [`input`] the only way to read files, [`replace`] to
@@ -8,6 +8,8 @@ mod console;
 mod example;
 mod generate;
 mod input;
+mod keys;
+mod mesh;
 mod policy;
 mod replace;
 mod vocabulary;
@@ -58,6 +60,12 @@ enum Command {
     /// Show and check the words that policies are made of
     #[command(subcommand, after_help = vocabulary::FORM)]
     Vocabulary(vocabulary::Command),
+    /// Make and show the keys of a device or an operator
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Say who takes part in a mesh: the operator's mesh file
+    #[command(subcommand, after_help = mesh::LIFE)]
+    Mesh(mesh::Command),
     /// Print a completion script for a shell
     Completions(generate::Completions),
     /// Print the manual page, or write those of all commands into a directory
@@ -95,6 +103,8 @@ fn run(command: Command, console: &mut Console) -> Result<Answer, Failure> {
         Command::Example => example::run(console),
         Command::Policy(command) => policy::run(command, console),
         Command::Vocabulary(command) => vocabulary::run(command, console),
+        Command::Keys(command) => keys::run(command, console),
+        Command::Mesh(command) => mesh::run(command, console),
         Command::Completions(arguments) => generate::completions(&arguments, console),
         Command::Man(arguments) => generate::man(&arguments, console),
     }

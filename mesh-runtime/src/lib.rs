@@ -9,8 +9,12 @@
 //! * [`air`]: the radio. What a frame says ([`air::frame`]), what a signed one proves ([`air::consent`]), and a
 //!   simulated air that separate processes share ([`air::simulated`]).
 //! * [`link`]: bytes on topics, published and subscribed, over MQTT or inside one process.
+//! * [`keys`]: the secrets of a device or an operator, in a file that only its owner can read.
+//! * [`mesh_file`]: the operator's mesh file and its signature on disk, and which operator's key is believed.
 //! * [`broker`]: an embedded MQTT broker on loopback, for the demo and for a mesh on one machine.
 
 pub mod air;
 pub mod broker;
+pub mod keys;
 pub mod link;
+pub mod mesh_file;

@@ -3,7 +3,8 @@
 use core::fmt;
 
 /// Writes bytes as hexadecimal digits.
-pub(super) struct Hex<'b>(pub(super) &'b [u8]);
+#[derive(Clone, Copy)]
+pub struct Hex<'b>(pub &'b [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -12,7 +13,7 @@ impl fmt::Display for Hex<'_> {
 }
 
 /// The `N` bytes that `text` writes. Capitals are refused: what is compared and signed has one form.
-pub(super) fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if pairs.len() != N || !rest.is_empty() {
         return None;

@@ -50,6 +50,13 @@ impl Declarations {
         read(source).map(|(declarations, _)| declarations)
     }
 
+    /// What a mesh shares of it: all but the devices and items; and whether there were any.
+    #[must_use]
+    pub fn into_shared(self) -> (Self, bool) {
+        let has_more = self.first_device_or_item().is_some();
+        (Self { devices: BTreeMap::new(), items: BTreeMap::new(), ..self }, has_more)
+    }
+
     /// The place of the first device or item, if there is one.
     pub(crate) fn first_device_or_item(&self) -> Option<Range<usize>> {
         self.devices.keys().chain(self.items.keys()).map(Spanned::span).min_by_key(|span| span.start)

@@ -1,0 +1,4 @@
+//! Keys in files, and which mesh files a daemon believes.
+
+mod key_files;
+mod trust;
