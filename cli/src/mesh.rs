@@ -32,17 +32,17 @@ pub(crate) const LIFE: &str = "\
 The mesh file lists the devices of controllers and repositories with their public keys. Daemons believe it because the \
 operator has signed it; the signature is FILE.sig beside it. Subjects are not in it: they make their own keys.
 
-The life of a mesh:
-  consent-mesh keys new operator.key                       once; keep it off the network
+The life of a mesh (options that take keys take what `consent-mesh keys show` prints):
+  consent-mesh keys new operator.key            once; keep it off the network
   consent-mesh mesh new mesh.toml --vocabulary vocabulary.toml
-  consent-mesh mesh add mesh.toml --device gate --role controller --entity mall --keys $(cat gate.pub)
-  consent-mesh mesh sign mesh.toml --key operator.key      then copy mesh.toml and mesh.toml.sig to the daemons
-  consent-mesh mesh verify mesh.toml --operator ed25519:…
+  consent-mesh mesh add mesh.toml --device gate --role controller --entity mall --keys …
+  consent-mesh mesh sign mesh.toml --key operator.key
+  consent-mesh mesh verify mesh.toml --operator …
 
-When something changes, edit, sign and copy again:
-  consent-mesh mesh renew mesh.toml --device gate --keys …         new keys for a device
-  consent-mesh mesh revoke mesh.toml --device gate                 a device's keys are lost or stolen
-  consent-mesh mesh sign mesh.toml --key operator.key --next-operator ed25519:…   another operator's key is to follow
+Copy mesh.toml and mesh.toml.sig to all daemons. When something changes, edit, sign and copy again:
+  mesh renew --device gate --keys …             new keys for a device, whose old ones are lost or old
+  mesh revoke --device gate                     a device's keys are stolen, or it leaves
+  mesh sign --next-operator …                   another operator's key is to follow
 
 The file is TOML and may be edited by hand, but these commands write it anew: comments are lost.";
 
