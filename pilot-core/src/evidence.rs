@@ -7,6 +7,7 @@
 //! * [`mesh`]: the operator's mesh file: the shared vocabulary, and who the controllers and repositories are.
 //! * [`statement`]: a controller's policy, or its withdrawal, as repositories hand it on unchanged.
 //! * [`envelope`]: what carries a message from one device to another.
+//! * [`trace`]: what a device did, step by step, for an auditor; it names items by [`pseudonym`] only.
 //!
 //! Trust has one root: the operator's key in a daemon's configuration. It opens the mesh file, and everything else is
 //! opened with an opened mesh file, so that nothing can be believed before its signer is known.
@@ -20,10 +21,13 @@ mod form;
 pub mod hex;
 pub mod keys;
 pub mod mesh;
+pub mod pseudonym;
 pub mod statement;
+pub mod trace;
 
 pub use self::envelope::Envelope;
 pub use self::form::FormError;
 pub use self::keys::{SealingKey, Signature, Signer, VerifyingKey};
 pub use self::mesh::{DeviceName, MeshDevice, MeshDraft, MeshFile};
+pub use self::pseudonym::{AuditKey, Pseudonym};
 pub use self::statement::{PolicyStatement, StatementId};

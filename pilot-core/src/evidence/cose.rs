@@ -38,6 +38,8 @@ pub enum Domain {
     Envelope,
     /// [`MeshFile`](super::MeshFile); its signature is detached.
     MeshFile,
+    /// A checkpoint of a [trace](super::trace); its signature is detached.
+    TraceCheckpoint,
 }
 
 impl Domain {
@@ -47,6 +49,7 @@ impl Domain {
             Self::PolicyStatement => b"consent-mesh policy statement",
             Self::Envelope => b"consent-mesh envelope",
             Self::MeshFile => b"consent-mesh mesh file",
+            Self::TraceCheckpoint => b"consent-mesh trace checkpoint",
         }
     }
 }

@@ -72,8 +72,14 @@ impl fmt::Display for MessageId {
 }
 
 /// The hash of the last record of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainHead(pub [u8; 32]);
+
+impl fmt::Display for ChainHead {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Hex(&self.0).fmt(out)
+    }
+}
 
 /// Who sends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

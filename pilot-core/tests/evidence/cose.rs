@@ -6,7 +6,7 @@ use pilot_core::evidence::{Signature, Signer};
 
 use super::fixture::{damaged, gate, public};
 
-const DOMAINS: [Domain; 3] = [Domain::PolicyStatement, Domain::Envelope, Domain::MeshFile];
+const DOMAINS: [Domain; 4] = [Domain::PolicyStatement, Domain::Envelope, Domain::MeshFile, Domain::TraceCheckpoint];
 
 /// Reference: RFC 9052, §4.2 and §4.4, as the crate coset understands them
 #[test]

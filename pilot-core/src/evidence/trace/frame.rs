@@ -1,0 +1,210 @@
+//! Records in a stream of bytes: where each begins and ends, whatever its body says.
+//!
+//! [`Frame::first`] takes one record off a slice. [`Reader`] does so for a stream that comes in pieces, with memory for
+//! one record and one piece. What is left at the end of a stream may be a record whose writing was interrupted; it may
+//! also be damage to a length, which makes the rest look like one long unfinished record. [`Rest::of`] tells them
+//! apart: an unfinished record has no complete one inside.
+
+use alloc::vec::Vec;
+use minicbor::Encoder;
+use sha2::{Digest as _, Sha256};
+
+use super::MAX_BODY_BYTES;
+use crate::evidence::envelope::ChainHead;
+
+/// Array of three; byte string of 32.
+const HEAD: [u8; 3] = [0x83, 0x58, 0x20];
+/// Byte string of 32.
+const HASH_HEAD: [u8; 2] = [0x58, 0x20];
+const HASH_BYTES: usize = 32;
+/// Everything before the body.
+const BEFORE_BODY: usize = HEAD.len() + HASH_BYTES;
+/// Everything after the body.
+const AFTER_BODY: usize = HASH_HEAD.len() + HASH_BYTES;
+/// What is hashed before the record.
+const DOMAIN: &[u8] = b"consent-mesh trace record";
+/// What the very first record of a trace has as the hash of the one before it.
+pub const GENESIS: ChainHead = ChainHead([0; HASH_BYTES]);
+
+/// A record in its frame, not yet believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'b> {
+    /// The hash of the record before.
+    pub previous: ChainHead,
+    /// The body, not yet read.
+    pub body: &'b [u8],
+    /// What is said to be the hash of this record.
+    pub hash: ChainHead,
+    /// How many bytes the whole frame has.
+    pub length: usize,
+}
+
+/// Bytes that are no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset}: {problem}")]
+pub struct FrameError {
+    /// Where in the stream.
+    pub offset: u64,
+    /// What.
+    pub problem: FrameProblem,
+}
+
+/// Why bytes are no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameProblem {
+    /// Something else stands where a record begins.
+    #[error("no record begins here")]
+    NoRecord,
+    /// The body's length is not in its shortest form, or it is no byte string.
+    #[error("the record's body is no byte string in canonical form")]
+    Body,
+    /// The body is said to be longer than [`MAX_BODY_BYTES`].
+    #[error("the record's body has more than {MAX_BODY_BYTES} bytes")]
+    TooLarge,
+    /// Something else stands where the hash begins.
+    #[error("the record does not end with a hash")]
+    NoHash,
+    /// The stream ends within a record, but complete ones follow its beginning: its length is wrong.
+    #[error("the length of this record is wrong, for there are complete records within it")]
+    Length,
+}
+
+impl<'b> Frame<'b> {
+    /// The first frame of `bytes`; `None` if it is not complete.
+    pub fn first(bytes: &'b [u8]) -> Result<Option<Self>, FrameProblem> {
+        if bytes.iter().zip(HEAD).any(|(found, needed)| *found != needed) {
+            return Err(FrameProblem::NoRecord);
+        }
+        let Some((before, rest)) = bytes.split_at_checked(BEFORE_BODY) else { return Ok(None) };
+        let Some((head_length, body_length)) = byte_string_head(rest)? else { return Ok(None) };
+        if body_length > MAX_BODY_BYTES {
+            return Err(FrameProblem::TooLarge);
+        }
+        let Some((body, rest)) = rest.get(head_length..).and_then(|rest| rest.split_at_checked(body_length)) else {
+            return Ok(None);
+        };
+        if rest.iter().zip(HASH_HEAD).any(|(found, needed)| *found != needed) {
+            return Err(FrameProblem::NoHash);
+        }
+        let hash = rest.get(HASH_HEAD.len()..).and_then(<[u8]>::first_chunk);
+        let (Some(hash), Some(previous)) = (hash, before.last_chunk()) else { return Ok(None) };
+        let length = BEFORE_BODY + head_length + body_length + AFTER_BODY;
+        Ok(Some(Self { previous: ChainHead(*previous), body, hash: ChainHead(*hash), length }))
+    }
+
+    /// Whether the hash is that of the record.
+    pub fn is_intact(&self) -> bool {
+        self.hash == hash(self.previous, self.body)
+    }
+}
+
+/// The length of a byte string's head and of the string; `None` if the head is not complete.
+fn byte_string_head(bytes: &[u8]) -> Result<Option<(usize, usize)>, FrameProblem> {
+    let Some(first) = bytes.first() else { return Ok(None) };
+    let (length, least) = match first {
+        0x40..=0x57 => return Ok(Some((1, usize::from(first - 0x40)))),
+        0x58 => (2, 24),
+        0x59 => (3, 1 << 8),
+        0x5a => (5, 1 << 16),
+        _ => return Err(FrameProblem::Body),
+    };
+    let Some(digits) = bytes.get(1..length) else { return Ok(None) };
+    let value = digits.iter().fold(0_usize, |value, digit| value << 8 | usize::from(*digit));
+    if value < least { Err(FrameProblem::Body) } else { Ok(Some((length, value))) }
+}
+
+/// SHA-256("consent-mesh trace record" ‖ previous ‖ body).
+pub fn hash(previous: ChainHead, body: &[u8]) -> ChainHead {
+    ChainHead(Sha256::new().chain_update(DOMAIN).chain_update(previous.0).chain_update(body).finalize().into())
+}
+
+/// The bytes of a record whose body these are, and its hash.
+pub(super) fn write(previous: ChainHead, body: &[u8]) -> (Vec<u8>, ChainHead) {
+    let hash = hash(previous, body);
+    let mut bytes = Vec::with_capacity(BEFORE_BODY + 5 + body.len() + AFTER_BODY);
+    let mut out = Encoder::new(&mut bytes);
+    let result = out.array(3).and_then(|out| out.bytes(&previous.0)?.bytes(body)?.bytes(&hash.0).map(drop));
+    // INVARIANT: writing to a `Vec` cannot fail.
+    debug_assert!(result.is_ok());
+    (bytes, hash)
+}
+
+/// What is left where a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing: the last record was complete.
+    Nothing,
+    /// The beginning of a record of which this many bytes were written.
+    Torn(u64),
+}
+
+impl Rest {
+    /// Judges bytes that are no complete frame and after which nothing comes.
+    pub fn of(bytes: &[u8]) -> Result<Self, FrameProblem> {
+        if bytes.is_empty() {
+            return Ok(Self::Nothing);
+        }
+        // What looks complete without being so is not there by chance: looking at it must not take forever.
+        let mut patience = 2 * bytes.len();
+        let inner = bytes.windows(HEAD.len()).enumerate().skip(1).filter(|(_, window)| *window == HEAD);
+        for (at, _) in inner {
+            let Some(Ok(Some(frame))) = bytes.get(at..).map(Frame::first) else { continue };
+            if patience < frame.length || frame.is_intact() {
+                return Err(FrameProblem::Length);
+            }
+            patience -= frame.length;
+        }
+        Ok(Self::Torn(bytes.len() as u64))
+    }
+}
+
+/// Takes records off a stream that comes in pieces.
+///
+/// Feed a piece, take frames with [`Reader::frame`] until there is none, feed the next; at the end, [`Reader::finish`].
+/// Holds at most one unfinished record and one piece.
+#[derive(Debug, Default)]
+pub struct Reader {
+    held: Vec<u8>,
+    /// How many of the held bytes are done with.
+    used: usize,
+    /// Where in the stream the held bytes begin.
+    offset: u64,
+}
+
+impl Reader {
+    /// A reader at the beginning of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next bytes of the stream.
+    pub fn feed(&mut self, piece: &[u8]) {
+        self.held.drain(..self.used);
+        self.offset = self.offset.saturating_add(self.used as u64);
+        self.used = 0;
+        self.held.extend_from_slice(piece);
+    }
+
+    /// Where the next record begins.
+    pub fn offset(&self) -> u64 {
+        self.offset.saturating_add(self.used as u64)
+    }
+
+    /// The next complete record and where it begins; `None` if more bytes are needed.
+    pub fn frame(&mut self) -> Result<Option<(u64, Frame<'_>)>, FrameError> {
+        let offset = self.offset();
+        let bytes = self.held.get(self.used..).unwrap_or_default();
+        let frame = Frame::first(bytes).map_err(|problem| FrameError { offset, problem })?;
+        if let Some(frame) = &frame {
+            self.used += frame.length;
+        }
+        Ok(frame.map(|frame| (offset, frame)))
+    }
+
+    /// What is left when nothing more comes.
+    pub fn finish(self) -> Result<Rest, FrameError> {
+        let offset = self.offset();
+        let bytes = self.held.get(self.used..).unwrap_or_default();
+        Rest::of(bytes).map_err(|problem| FrameError { offset, problem })
+    }
+}

@@ -1,0 +1,306 @@
+//! Believing a trace: the chain, the numbers without a gap, the signatures, and the order of the kinds of records.
+//!
+//! For each file: [`Verifier::begin_file`], [`Verifier::check`] for each frame, [`Verifier::end_file`]; at the end,
+//! [`Verifier::standing`]. [`Verifier::file`] does one file that is in memory. What steps mean is not judged here.
+//!
+//! A verifier needs memory for one record, whatever the length of the trace.
+
+use super::chain::Signed;
+use super::form::BodyError;
+use super::frame::{Frame, FrameError, FrameProblem, GENESIS, Reader, Rest};
+use super::{Checkpoint, Content, Open, Record};
+use crate::evidence::cose::{Domain, Signed as CoseSigned};
+use crate::evidence::envelope::ChainHead;
+use crate::evidence::{DeviceName, VerifyingKey};
+
+/// Why a trace is not believed, and where: which record of the trace, and where in its file it begins.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("record {record} at byte {offset}: {problem}")]
+pub struct VerifyError {
+    /// The number that the record should have.
+    pub record: u64,
+    /// Where it begins in its file.
+    pub offset: u64,
+    /// What is wrong.
+    pub problem: VerifyProblem,
+}
+
+/// Why a trace is not believed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyProblem {
+    /// No record.
+    #[error("{0}")]
+    Frame(#[from] FrameProblem),
+    /// No body of a record.
+    #[error("{0}")]
+    Body(#[from] BodyError),
+    /// The record was changed.
+    #[error("its hash is not that of its contents")]
+    Hash,
+    /// A record before it was changed, left out or moved.
+    #[error("it does not follow the record before it")]
+    Previous,
+    /// A record was left out, repeated or moved.
+    #[error("it says that it is record {0}")]
+    Sequence(u64),
+    /// The first record of a trace follows nothing, and only that one.
+    #[error("the beginning of the trace is missing or was invented")]
+    Beginning,
+    /// A file begins with an `open` record, and so does what follows a `close`.
+    #[error("an `open` record was needed here")]
+    NotOpen,
+    /// A file ends where its `close` record says that the trace goes on in the next one.
+    #[error("records follow in a file that was closed")]
+    AfterClose,
+    /// The file before it was not closed as one that goes on.
+    #[error("the file before this one does not say that the trace goes on")]
+    NotContinued,
+    /// Only the last file of a trace can end within a record.
+    #[error("a file follows one that ends within a record")]
+    AfterTorn,
+    /// A trace has one device.
+    #[error("the trace of {0} goes on as that of {1}")]
+    Device(DeviceName, DeviceName),
+    /// There is no key to verify the device's signatures with.
+    #[error("the key of {0} is not known")]
+    UnknownKey(DeviceName),
+    /// The checkpoint is not signed by the device.
+    #[error("{0} did not sign this checkpoint")]
+    Signature(DeviceName),
+    /// The step's graph is none of those that the last `open` record lists.
+    #[error("it is a step of graph {0}, which its `open` record does not list")]
+    Graph(u8),
+}
+
+/// How far a trace can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// How many records were read.
+    pub records: u64,
+    /// The hash of the last one.
+    pub head: ChainHead,
+    /// The number of the first record that was read; not zero if files are missing before it.
+    pub first: u64,
+    /// The last signed record, a checkpoint or a close; everything up to it is believed.
+    pub sealed: Option<Sealed>,
+    /// How the trace ends.
+    pub end: End,
+    /// How many records come after the last signed one: they may have been changed or cut off.
+    pub open_records: u64,
+    /// How many bytes they have, those of an unfinished record included.
+    pub open_bytes: u64,
+    /// How many of these bytes are an unfinished record.
+    pub torn_bytes: u64,
+}
+
+/// A signed record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    /// Its number.
+    pub record: u64,
+    /// Its hash.
+    pub head: ChainHead,
+}
+
+/// How a trace ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// There is no record.
+    Empty,
+    /// The device stopped, and signed that.
+    Closed,
+    /// The trace goes on in a file that is not here.
+    Continues,
+    /// The device is still running, or stopped without a word, or the end was cut off.
+    Open,
+}
+
+/// Verifies the files of one trace, in their order.
+pub struct Verifier<K> {
+    keys: K,
+    state: State,
+    file_begins: bool,
+    standing: Standing,
+    next: u64,
+    run: Option<Run>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Nothing,
+    Running,
+    Stopped,
+    Continues,
+    Torn,
+}
+
+/// What the last `open` record said.
+struct Run {
+    device: DeviceName,
+    key: VerifyingKey,
+    graphs: usize,
+}
+
+impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
+    /// A verifier; `keys` knows whose key verifies a trace that opens like this.
+    pub fn new(keys: K) -> Self {
+        let standing = Standing {
+            records: 0,
+            head: GENESIS,
+            first: 0,
+            sealed: None,
+            end: End::Empty,
+            open_records: 0,
+            open_bytes: 0,
+            torn_bytes: 0,
+        };
+        Self { keys, state: State::Nothing, file_begins: true, standing, next: 0, run: None }
+    }
+
+    /// Another file follows.
+    pub fn begin_file(&mut self) {
+        self.file_begins = true;
+    }
+
+    /// Verifies a whole file that is in memory and shows each record, with the place where it begins.
+    pub fn file(&mut self, bytes: &[u8], mut see: impl FnMut(u64, Record)) -> Result<(), VerifyError> {
+        self.begin_file();
+        let mut reader = Reader::new();
+        reader.feed(bytes);
+        while let Some((offset, frame)) = reader.frame().map_err(|error| self.misframed(error))? {
+            see(offset, self.check(offset, &frame)?);
+        }
+        let offset = reader.offset();
+        let rest = reader.finish().map_err(|error| self.misframed(error))?;
+        self.end_file(offset, rest)
+    }
+
+    /// The error of this verifier for a frame that the reader could not make out.
+    pub fn misframed(&self, error: FrameError) -> VerifyError {
+        VerifyError { record: self.next, offset: error.offset, problem: error.problem.into() }
+    }
+
+    /// Verifies the next record, which begins at `offset` in its file.
+    pub fn check(&mut self, offset: u64, frame: &Frame<'_>) -> Result<Record, VerifyError> {
+        let expected = self.next;
+        let record = self.believe(frame);
+        let record = record.map_err(|problem| VerifyError { record: expected, offset, problem })?;
+        self.advance(frame, &record);
+        Ok(record)
+    }
+
+    /// The file ends at `offset` and has this rest.
+    pub fn end_file(&mut self, offset: u64, rest: Rest) -> Result<(), VerifyError> {
+        let Rest::Torn(bytes) = rest else { return Ok(()) };
+        let error = |problem| VerifyError { record: self.next, offset, problem };
+        match self.state {
+            State::Torn => return Err(error(VerifyProblem::AfterTorn)),
+            State::Continues if !self.file_begins => return Err(error(VerifyProblem::AfterClose)),
+            State::Nothing | State::Running | State::Stopped | State::Continues => {}
+        }
+        self.state = State::Torn;
+        self.standing.torn_bytes = bytes;
+        self.standing.open_bytes = self.standing.open_bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// How far what was read so far can be believed.
+    pub fn standing(&self) -> Standing {
+        let end = match self.state {
+            State::Nothing => End::Empty,
+            State::Stopped => End::Closed,
+            State::Continues => End::Continues,
+            State::Running | State::Torn => End::Open,
+        };
+        Standing { end, ..self.standing }
+    }
+
+    fn believe(&mut self, frame: &Frame<'_>) -> Result<Record, VerifyProblem> {
+        // What cannot come next is said first: it explains more than a hash that does not fit.
+        match self.state {
+            State::Torn => return Err(VerifyProblem::AfterTorn),
+            State::Continues if !self.file_begins => return Err(VerifyProblem::AfterClose),
+            State::Running | State::Stopped if self.file_begins => return Err(VerifyProblem::NotContinued),
+            State::Nothing | State::Running | State::Stopped | State::Continues => {}
+        }
+        if !frame.is_intact() {
+            return Err(VerifyProblem::Hash);
+        }
+        let record = Record::from_bytes(frame.body)?;
+        if self.state == State::Nothing {
+            if (record.sequence == 0) != (frame.previous == GENESIS) {
+                return Err(VerifyProblem::Beginning);
+            }
+        } else {
+            if frame.previous != self.standing.head {
+                return Err(VerifyProblem::Previous);
+            }
+            if record.sequence != self.next {
+                return Err(VerifyProblem::Sequence(record.sequence));
+            }
+        }
+        match &record.content {
+            Content::Open(open) => self.open(open)?,
+            _ if self.file_begins || self.state != State::Running => return Err(VerifyProblem::NotOpen),
+            Content::Policy(_) => {}
+            Content::Step(step) => {
+                if self.run.as_ref().is_none_or(|run| usize::from(step.graph) >= run.graphs) {
+                    return Err(VerifyProblem::Graph(step.graph));
+                }
+            }
+            Content::Checkpoint(checkpoint) => self.signed(frame, &record, checkpoint, None)?,
+            Content::Close { checkpoint, continues } => self.signed(frame, &record, checkpoint, Some(*continues))?,
+        }
+        Ok(record)
+    }
+
+    fn open(&mut self, open: &Open) -> Result<(), VerifyProblem> {
+        if let Some(run) = self.run.as_ref().filter(|run| run.device != open.device) {
+            return Err(VerifyProblem::Device(run.device.clone(), open.device.clone()));
+        }
+        let key = (self.keys)(open).ok_or_else(|| VerifyProblem::UnknownKey(open.device.clone()))?;
+        self.run = Some(Run { device: open.device.clone(), key, graphs: open.graphs.len() });
+        Ok(())
+    }
+
+    fn signed(
+        &self,
+        frame: &Frame<'_>,
+        record: &Record,
+        checkpoint: &Checkpoint,
+        continues: Option<bool>,
+    ) -> Result<(), VerifyProblem> {
+        let Some(run) = &self.run else { return Err(VerifyProblem::NotOpen) };
+        let (device, elided) = (&run.device, &checkpoint.elided);
+        let (sequence, time, head) = (record.sequence, record.time, frame.previous);
+        let payload = Signed { device, sequence, time, head, elided, continues }.to_bytes();
+        let signed = CoseSigned { payload: &payload, signature: checkpoint.signature };
+        if signed.is_signed_by(Domain::TraceCheckpoint, &run.key) {
+            Ok(())
+        } else {
+            Err(VerifyProblem::Signature(run.device.clone()))
+        }
+    }
+
+    fn advance(&mut self, frame: &Frame<'_>, record: &Record) {
+        let standing = &mut self.standing;
+        if self.state == State::Nothing {
+            standing.first = record.sequence;
+        }
+        standing.records = standing.records.saturating_add(1);
+        standing.head = frame.hash;
+        standing.open_records = standing.open_records.saturating_add(1);
+        standing.open_bytes = standing.open_bytes.saturating_add(frame.length as u64);
+        self.state = match record.content {
+            Content::Close { continues: true, .. } => State::Continues,
+            Content::Close { continues: false, .. } => State::Stopped,
+            _ => State::Running,
+        };
+        if let Content::Checkpoint(_) | Content::Close { .. } = record.content {
+            standing.sealed = Some(Sealed { record: record.sequence, head: frame.hash });
+            (standing.open_records, standing.open_bytes) = (0, 0);
+        }
+        self.next = record.sequence.saturating_add(1);
+        self.file_begins = false;
+    }
+}
