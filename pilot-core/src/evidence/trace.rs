@@ -177,6 +177,14 @@ pub struct Step {
     pub outcomes: BTreeSet<Outcome>,
 }
 
+impl Step {
+    /// Shows every policy that the step names, some perhaps more than once.
+    pub fn for_each_policy(&self, mut see: impl FnMut(&Digest)) {
+        self.action.for_each_policy(&mut see);
+        self.outcomes.iter().for_each(|outcome| see(&outcome.policy));
+    }
+}
+
 /// A condition of a policy was evaluated: the device attests it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Outcome {

@@ -1,0 +1,48 @@
+//! Bad input is refused with a sentence: no crash, no stall, one byte form.
+
+use pilot_core::evidence::trace::{Chain, Content, Record};
+
+use super::samples::{NOW, contents, small, verify};
+use super::support::fuzz_bodies::refused;
+use super::support::mutator::fuzz;
+
+const WORDS: [&str; 8] = ["\u{0}", "\u{1}", "\u{18}", "\u{1a}", "\u{1b}", "X ", "@", "mac-address"];
+
+/// Whatever a body is, it is refused or has this one form.
+fn body(bytes: &[u8]) -> bool {
+    match Record::from_bytes(bytes) {
+        Ok(record) => {
+            assert_eq!(record.to_bytes(), bytes, "one byte form per record");
+            true
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// Whatever a file is, what is accepted of it was signed: records of the small trace, from its beginning.
+fn file(bytes: &[u8]) -> bool {
+    match verify(bytes) {
+        Ok((standing, records)) => {
+            let (_, ours) = verify(&small().concat()).unwrap();
+            let sealed = standing.sealed.map_or(0, |sealed| sealed.record as usize + 1);
+            assert_eq!(records[..sealed], ours[..sealed]);
+            true
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+#[test]
+fn fuzzed_bodies() {
+    let record = |content| Record { sequence: 3, time: NOW, content }.to_bytes();
+    let seeds: Vec<Vec<u8>> = contents().into_iter().map(record).collect();
+    fuzz("trace body", &seeds, &WORDS, body);
+}
+
+#[test]
+fn fuzzed_files() {
+    let mut chain = Chain::new();
+    let open = chain.append(NOW, contents().remove(0)).unwrap();
+    assert!(matches!(contents()[0], Content::Open(_)));
+    fuzz("trace file", &[small().concat(), open], &WORDS, file);
+}
