@@ -155,3 +155,17 @@ fn a_step_cannot_be_invented() {
     let error = verify(&changed.concat()).unwrap_err();
     assert_eq!((error.record, error.problem), (3, VerifyProblem::Previous));
 }
+
+/// A device that leaves a number out, whatever its reason, is found out although its chain and signatures are right.
+#[test]
+fn numbers_have_no_gap() {
+    let mut chain = Chain::new();
+    let mut bytes = chain.append(NOW, Content::Open(open())).unwrap();
+    let mut chain = Chain::resume(chain.head(), 2);
+    bytes.extend(chain.checkpoint(NOW, &gate(), Elided::default(), &signer()).unwrap());
+    let error = verify(&bytes).unwrap_err();
+    assert_eq!((error.record, error.problem), (1, VerifyProblem::Sequence(2)));
+    // Nor can a trace begin in the middle and say that nothing was before.
+    let beginning = Chain::resume(Chain::new().head(), 3).append(NOW, Content::Open(open())).unwrap();
+    assert_eq!(verify(&beginning).unwrap_err().problem, VerifyProblem::Beginning);
+}
