@@ -14,7 +14,7 @@ pub mod interpreter;
 pub mod message;
 
 pub use self::device::{Device, Instance, Memory};
-pub use self::interpreter::{Step, enabled, offers, step, take};
+pub use self::interpreter::{Step, enabled, hindrance, offers, offers_of, step, take};
 pub use self::message::{Action, Body, Message, MessageKind};
 
 use core::fmt;

@@ -69,6 +69,7 @@ pub mod lint;
 pub mod name;
 pub mod policy;
 pub mod semantics;
+mod slots;
 pub mod subsumption;
 pub mod syntax;
 pub mod value;

@@ -16,6 +16,7 @@ pub use self::file::{DEFAULT_VOCABULARY, Declarations, MAX_VOCABULARY_BYTES};
 pub use self::order::{Id, MAX_NAMES, MAX_PARENTS, Order};
 use crate::diagnostic::{Hint, Located, Quoted};
 use crate::name::{NameError, nearest};
+use crate::slots::Slots;
 use crate::value::Kind;
 
 macro_rules! ids {
@@ -144,8 +145,8 @@ impl Vocabulary {
 /// The functions `entity`, `type` and `owner` of the paper, for the devices and items somebody knows of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directory {
-    devices: Vec<Entity>,
-    items: Vec<Item>,
+    devices: Slots<Entity>,
+    items: Slots<Item>,
 }
 
 /// A data item: what it means and where it was created.
@@ -161,35 +162,43 @@ impl Directory {
     /// entity(d).
     #[inline]
     pub fn entity(&self, device: DeviceId) -> Option<Entity> {
-        self.devices.get(device.index()).copied()
+        self.devices.at(device.index()).copied()
     }
 
     /// type(i) and owner(i).
     #[inline]
     pub fn item(&self, item: ItemId) -> Option<Item> {
-        self.items.get(item.index()).copied()
+        self.items.at(item.index()).copied()
     }
 
-    /// Learns of a device.
+    /// Learns of a device. Ids of devices that were removed are given again.
     pub fn add_device(&mut self, entity: Entity) -> DeviceId {
-        self.devices.push(entity);
-        DeviceId::from_index(self.devices.len() - 1)
+        DeviceId::from_index(self.devices.insert(entity))
     }
 
-    /// Learns of an item.
+    /// Learns of an item. Ids of items that were removed are given again.
     pub fn add_item(&mut self, item: Item) -> ItemId {
-        self.items.push(item);
-        ItemId::from_index(self.items.len() - 1)
+        ItemId::from_index(self.items.insert(item))
+    }
+
+    /// Forgets a device. The caller knows that nothing refers to it: neither a state, nor a message, nor an item.
+    pub fn remove_device(&mut self, device: DeviceId) -> Option<Entity> {
+        self.devices.remove(device.index())
+    }
+
+    /// Forgets an item. The caller knows that nothing refers to it.
+    pub fn remove_item(&mut self, item: ItemId) -> Option<Item> {
+        self.items.remove(item.index())
     }
 
     /// Every device.
     pub fn devices(&self) -> impl Iterator<Item = DeviceId> + Clone {
-        (0..self.devices.len()).map(DeviceId::from_index)
+        self.devices.iter().map(|(place, _)| DeviceId::from_index(place))
     }
 
     /// Every item.
     pub fn items(&self) -> impl Iterator<Item = ItemId> + Clone {
-        (0..self.items.len()).map(ItemId::from_index)
+        self.items.iter().map(|(place, _)| ItemId::from_index(place))
     }
 }
 

@@ -74,6 +74,38 @@ impl Device {
     pub fn new(id: DeviceId) -> Self {
         Self { id, state: DeviceState::default(), memory: Memory::default() }
     }
+
+    /// Whether a variable mentions an item.
+    pub fn mentions_item(&self, item: ItemId) -> bool {
+        let memory = &self.memory;
+        let owed = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
+        self.state.value(item).is_some()
+            || self.state.receipts_of(item).next().is_some()
+            || memory.tombstones.contains_key(&item)
+            || memory.recipients_of(item).next().is_some()
+            || memory.notices.range(owed).next().is_some()
+    }
+
+    /// Whether a variable mentions a device.
+    pub fn mentions_device(&self, device: DeviceId) -> bool {
+        let memory = &self.memory;
+        let asked = (device, PolicyId(0))..=(device, PolicyId(u32::MAX));
+        self.id == device
+            || self.state.policies_of(device).next().is_some()
+            || memory.catalogue.contains_key(&device)
+            || memory.asked.range(asked).next().is_some()
+            || self.state.received.iter().any(|receipt| receipt.sender == device)
+            || memory.recipients.keys().chain(memory.notices.keys()).any(|(_, receiver)| *receiver == device)
+    }
+
+    /// Every policy that a variable mentions, some of them several times.
+    pub fn policies_mentioned(&self) -> impl Iterator<Item = PolicyId> {
+        let memory = &self.memory;
+        let pairs = self.state.policies.iter().chain(&memory.asked).map(|(_, policy)| *policy);
+        let sets = memory.current.iter().chain(&memory.published).chain(memory.catalogue.values()).copied();
+        // INVARIANT: `released` has the receipts of `received`, and no others.
+        pairs.chain(sets).chain(self.state.received.iter().map(|receipt| receipt.policy))
+    }
 }
 
 impl Instance {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::effects::Change;
 use super::message::{Release, Withdrawal};
-use super::{Action, Body, Device, Edge, Graph, Instance, Label, Message, MessageKind};
+use super::{Action, Body, Device, Edge, Graph, Guard, Instance, Label, Message, MessageKind};
 use crate::semantics::event::{Claim, Event, Handover};
 use crate::semantics::{Contacts, Context};
 use crate::vocabulary::{DeviceId, ItemId};
@@ -90,6 +90,37 @@ pub fn offers(graph: &Graph<'_>, instance: &Instance, device: &Device, cx: &Cont
         labels.into_iter().flat_map(|label| candidates(label, instance, device, cx.contacts)).collect();
     actions.retain(|action| enabled(graph, instance, device, action, cx).next().is_some());
     actions
+}
+
+/// The actions with this label among the [`offers`].
+pub fn offers_of(
+    label: Label,
+    graph: &Graph<'_>,
+    instance: &Instance,
+    device: &Device,
+    cx: &Context<'_>,
+) -> Vec<Action> {
+    if !graph.edges.iter().any(|edge| edge.label == label && starts_at(edge, instance, graph)) {
+        return Vec::new();
+    }
+    let mut actions = candidates(label, instance, device, cx.contacts);
+    actions.retain(|action| enabled(graph, instance, device, action, cx).next().is_some());
+    actions
+}
+
+/// Why a message is refused: the first guard, in the order of the table, that keeps it from an edge that would do
+/// something. `None` if there is no such edge here, or if nothing hinders it.
+pub fn hindrance(
+    graph: &Graph<'_>,
+    instance: &Instance,
+    device: &Device,
+    action: &Action,
+    cx: &Context<'_>,
+) -> Option<Guard> {
+    let situation = Situation { graph, instance, device, action, cx };
+    let here = graph.edges.iter().filter(|edge| edge.label == action.label() && starts_at(edge, instance, graph));
+    let mut rivals = here.filter(|edge| !edge.all_guards().any(|guard| matches!(guard, Guard::Unless(_))));
+    rivals.find_map(|edge| edge.all_guards().find(|guard| !guard.holds(&situation)))
 }
 
 fn starts_at(edge: &Edge<'_>, instance: &Instance, graph: &Graph<'_>) -> bool {

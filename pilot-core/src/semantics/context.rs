@@ -7,6 +7,7 @@ use crate::active::{Communication, Inactive, active_policy, active_transfer};
 use crate::codec::{self, Digest};
 use crate::evaluate::Values;
 use crate::policy::{Choice, CommunicationRule, Policy, PolicyRef};
+use crate::slots::Slots;
 use crate::subsumption::Judge;
 use crate::value::Time;
 use crate::vocabulary::{DeviceId, Directory, Id, ItemId, Vocabulary};
@@ -28,31 +29,38 @@ impl Id for PolicyId {
 /// Policies, each once. There is no ⊥ among them: it is never requested, uploaded or broadcast (S21).
 #[derive(Debug, Clone, Default)]
 pub struct Policies {
-    policies: Vec<(Policy, Digest)>,
+    policies: Slots<(Policy, Digest)>,
     ids: BTreeMap<Digest, PolicyId>,
 }
 
 impl Policies {
-    /// The id of a policy, which is added if it is new.
+    /// The id of a policy, which is added if it is new. Ids of policies that were removed are given again.
     pub fn intern(&mut self, policy: Policy, vocabulary: &Vocabulary) -> PolicyId {
         let choice = Choice::Policy(policy);
         let digest = codec::digest(&choice, vocabulary);
-        let new = PolicyId::from_index(self.policies.len());
+        let new = PolicyId::from_index(self.policies.next_place());
         let id = *self.ids.entry(digest).or_insert(new);
         if let (true, Choice::Policy(policy)) = (id == new, choice) {
-            self.policies.push((policy, digest));
+            self.policies.insert((policy, digest));
         }
         id
     }
 
+    /// Forgets a policy. The caller knows that nothing refers to it: neither a state nor a message.
+    pub fn remove(&mut self, id: PolicyId) -> Option<Policy> {
+        let (policy, digest) = self.policies.remove(id.index())?;
+        self.ids.remove(&digest);
+        Some(policy)
+    }
+
     /// The policy of an id; ids of another table may have none.
     pub fn policy(&self, id: PolicyId) -> Option<&Policy> {
-        self.policies.get(id.index()).map(|(policy, _)| policy)
+        self.policies.at(id.index()).map(|(policy, _)| policy)
     }
 
     /// The digest of a policy.
     pub fn digest(&self, id: PolicyId) -> Option<Digest> {
-        self.policies.get(id.index()).map(|(_, digest)| *digest)
+        self.policies.at(id.index()).map(|(_, digest)| *digest)
     }
 
     /// The policy of a digest.
@@ -60,9 +68,14 @@ impl Policies {
         self.ids.get(digest).copied()
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.policies.len()
+    }
+
     /// Every policy.
     pub fn iter(&self) -> impl Iterator<Item = (PolicyId, &Policy)> {
-        self.policies.iter().enumerate().map(|(index, (policy, _))| (PolicyId::from_index(index), policy))
+        self.policies.iter().map(|(place, (policy, _))| (PolicyId::from_index(place), policy))
     }
 }
 
