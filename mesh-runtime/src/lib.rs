@@ -6,6 +6,7 @@
 //!
 //! # Where to read
 //!
+//! * [`driver`]: runs a graph on a device. The loop contract stands at its top.
 //! * [`air`]: the radio. What a frame says ([`air::frame`]), what a signed one proves ([`air::consent`]), and a
 //!   simulated air that separate processes share ([`air::simulated`]).
 //! * [`link`]: bytes on topics, published and subscribed, over MQTT or inside one process.
@@ -16,6 +17,7 @@
 
 pub mod air;
 pub mod broker;
+pub mod driver;
 pub mod keys;
 pub mod link;
 pub mod mesh_file;

@@ -89,13 +89,23 @@ fn a_device_says_what_it_mentions() {
     let (alice, flights) = (world.device("alice-browser"), world.device("flights-server"));
     let mut node = fixture::Node::new(&graphs::DIRECT_SUBJECT, alice);
     node.init(&[world.id("alice")], Some(world.item("cookie-alice")), &cx);
-    assert!(!node.device.mentions_device(flights));
+    assert!(!node.device.has_policies_of(flights));
     assert!(!node.device.mentions_item(world.item("cookie-alice")));
     let request = Message { sender: flights, receiver: alice, body: Body::Request { policy: world.id("option-2") } };
     node.receive(&request, &cx).expect("a request");
-    assert!(node.device.mentions_device(flights));
+    assert!(node.device.has_policies_of(flights));
     let mentioned: std::collections::BTreeSet<_> = node.device.policies_mentioned().collect();
     assert_eq!(mentioned, [world.id("alice"), world.id("option-2")].into());
+    assert_eq!(node.device.devices_with_items().count(), 0);
+    node.device.state.values.insert(world.attribute("cookie.secure"), pilot_core::value::Value::Boolean(true));
+    let cookie = pilot_core::vocabulary::Variable::Item(world.item("cookie-alice"));
+    node.device.state.values.insert(cookie, fixture::text("c00k1e"));
+    let release = pilot_core::graph::message::Release::new(world.item("cookie-alice"), world.id("option-2"));
+    node.send(flights, Body::Send(release), &cx).expect("allowed");
+    assert_eq!(node.device.devices_with_items().collect::<Vec<_>>(), [flights]);
+    node.device.state.values.remove(&cookie);
+    node.device.memory.recipients.clear();
+    assert!(!node.device.mentions_item(world.item("cookie-alice")));
     node.device.memory.tombstones.insert(world.item("cookie-alice"), Default::default());
     assert!(node.device.mentions_item(world.item("cookie-alice")));
 }

@@ -67,6 +67,12 @@ impl Memory {
         let all = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
         self.recipients.range(all).map(|((_, recipient), withdrawal)| (*recipient, *withdrawal))
     }
+
+    /// The withdraw notices about an item that are to be passed on.
+    pub fn notices_of(&self, item: ItemId) -> impl Iterator<Item = (DeviceId, Withdrawal)> {
+        let all = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
+        self.notices.range(all).map(|((_, receiver), withdrawal)| (*receiver, *withdrawal))
+    }
 }
 
 impl Device {
@@ -77,25 +83,27 @@ impl Device {
 
     /// Whether a variable mentions an item.
     pub fn mentions_item(&self, item: ItemId) -> bool {
-        let memory = &self.memory;
-        let owed = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
         self.state.value(item).is_some()
             || self.state.receipts_of(item).next().is_some()
-            || memory.tombstones.contains_key(&item)
-            || memory.recipients_of(item).next().is_some()
-            || memory.notices.range(owed).next().is_some()
+            || self.memory.tombstones.contains_key(&item)
+            || self.memory.recipients_of(item).next().is_some()
+            || self.memory.notices_of(item).next().is_some()
     }
 
-    /// Whether a variable mentions a device.
-    pub fn mentions_device(&self, device: DeviceId) -> bool {
-        let memory = &self.memory;
+    /// Whether this is the device itself, or one whose policies it knows or lists, or which it has asked for data.
+    pub fn has_policies_of(&self, device: DeviceId) -> bool {
         let asked = (device, PolicyId(0))..=(device, PolicyId(u32::MAX));
         self.id == device
             || self.state.policies_of(device).next().is_some()
-            || memory.catalogue.contains_key(&device)
-            || memory.asked.range(asked).next().is_some()
-            || self.state.received.iter().any(|receipt| receipt.sender == device)
-            || memory.recipients.keys().chain(memory.notices.keys()).any(|(_, receiver)| *receiver == device)
+            || self.memory.catalogue.contains_key(&device)
+            || self.memory.asked.range(asked).next().is_some()
+    }
+
+    /// Every device from which it has an item or which may have one from it, some of them several times. Together with
+    /// [`Device::has_policies_of`], these are the devices that its variables mention.
+    pub fn devices_with_items(&self) -> impl Iterator<Item = DeviceId> {
+        let given = self.memory.recipients.keys().chain(self.memory.notices.keys()).map(|(_, receiver)| *receiver);
+        self.state.received.iter().map(|receipt| receipt.sender).chain(given)
     }
 
     /// Every policy that a variable mentions, some of them several times.

@@ -166,6 +166,14 @@ impl Message {
         }
     }
 
+    /// Π, for a download; otherwise nothing.
+    pub fn offers(&self) -> &[(DeviceId, PolicyId)] {
+        match &self.body {
+            Body::DownloadPolicies { offers } => offers,
+            _ => &[],
+        }
+    }
+
     /// i, if it has one.
     pub const fn item(&self) -> Option<ItemId> {
         match &self.body {
