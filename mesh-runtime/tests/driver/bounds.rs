@@ -40,7 +40,7 @@ fn refused_strangers_leave_nothing_behind() {
     let mut gate = listening(&mall);
     let (directory, device) = (gate.context(START).directory.clone(), gate.device().clone());
     let (policies, entries) = (gate.context(START).policies.count(), gate.recorder().entries.len());
-    let mut refuse = |gate: &mut Driver<'static, Memory>| {
+    let refuse = |gate: &mut Driver<'static, Memory>| {
         let guest = stranger(gate, &mall);
         let outcome = gate.receive(broadcast(guest, mall.id("greedy"), &mall, START), START).expect("no failure");
         assert!(matches!(outcome.fate, Fate::Elided(Some(_))));
@@ -52,7 +52,8 @@ fn refused_strangers_leave_nothing_behind() {
     assert!(memory.bytes_max < 4_096, "{} bytes at once", memory.bytes_max);
     assert_eq!(*gate.context(START).directory, directory);
     assert_eq!((gate.guests(), gate.waiting(), gate.context(START).policies.count()), (0, 0, policies));
-    assert_eq!((gate.device(), gate.recorder().entries.len()), (&device, entries));
+    assert_eq!(*gate.device(), device);
+    assert_eq!(gate.recorder().entries.len(), entries);
     assert_eq!(gate.counts().all_elided(), STRANGERS as u64);
 }
 
