@@ -1,5 +1,13 @@
 //! Tables whose entries come and go: what is removed is gone, and its id is given again.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
 mod fixture;
 
 use fixture::World;
