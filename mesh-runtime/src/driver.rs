@@ -277,7 +277,7 @@ impl<'v, R: Record> Driver<'v, R> {
         self.next(now)
     }
 
-    /// When to poll again if nothing else happens; not later than [`agenda::MAX_IDLE_SECONDS`] from now, since
+    /// When to poll again if nothing else happens; not later than `MAX_IDLE_SECONDS` (see `agenda`) from now, since
     /// conditions depend on time.
     pub fn next_due(&self, now: Time) -> Time {
         self.agenda.next_due(now)
