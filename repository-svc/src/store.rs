@@ -50,7 +50,7 @@ use self::writer::{Put, Sync, Writer};
 /// The longest statement. A policy has at most 64 KiB; the rest is for its statement and signature.
 ///
 /// sled puts log items above a quarter of a segment into files that it never syncs, and an item can be a whole leaf of
-/// the tree; [`format`] chooses the segments so that a leaf full of the longest statements stays in the log.
+/// the tree; `format.rs` chooses the segments so that a leaf full of the longest statements stays in the log.
 pub const MAX_STATEMENT_BYTES: usize = 96 * 1024;
 
 /// Puts that may wait for the writer. One more is answered [`PutError::Busy`] at once.
