@@ -59,6 +59,8 @@ pub struct Setup<'v> {
     pub policies: Policies,
     /// Whom it addresses.
     pub contacts: Contacts,
+    /// Strangers in the directory whom the device's variables mention: they go when nothing mentions them any more.
+    pub guests: Vec<Guest>,
     /// The device's variables, new ([`Device::new`]) or as they were kept.
     pub device: Device,
     /// One instance per item; without items, one.
@@ -131,6 +133,8 @@ pub enum Decision {
         /// Whom.
         entity: Entity,
     },
+    /// She does not want to wait: τ now, wherever it can be taken. A subject then asks for policies again.
+    Refresh,
     /// She takes back what she released to a controller, of every item.
     Withdraw {
         /// From whom.
@@ -213,7 +217,8 @@ pub enum DriveError {
 impl<'v, R: Record> Driver<'v, R> {
     /// A device at the start of its graph.
     pub fn new(setup: Setup<'v>, recorder: R) -> Self {
-        let Setup { graph, vocabulary, directory, policies, contacts, device, items, pacing, limits, since } = setup;
+        let Setup { graph, vocabulary, directory, policies, contacts, guests, device, items, pacing, limits, since } =
+            setup;
         let seat = || Seat { instance: Instance::new(graph), entered: since };
         Self {
             graph,
@@ -222,7 +227,7 @@ impl<'v, R: Record> Driver<'v, R> {
             seats: (0..items.len().max(1)).map(|_| seat()).collect(),
             items,
             inbox: Inbox::default(),
-            guests: Guests::default(),
+            guests: Guests::known(guests),
             paces: Paces::new(pacing),
             limits,
             agenda: Agenda::default(),
@@ -345,6 +350,7 @@ impl<'v, R: Record> Driver<'v, R> {
             }
             Decision::ChangeOwn { own } => first(Action::ChangeOwn { own }),
             Decision::Admit { entity } => first(Action::Admit { entity }),
+            Decision::Refresh => self.for_each_item(|_| Action::Tau),
             Decision::Withdraw { controller } => {
                 let notice = |item| Body::Withdraw { item, withdrawal: Default::default() };
                 let send = |body| Action::Send(Message { sender, receiver: controller, body });

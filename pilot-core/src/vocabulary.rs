@@ -145,7 +145,8 @@ impl Vocabulary {
 /// The functions `entity`, `type` and `owner` of the paper, for the devices and items somebody knows of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directory {
-    devices: Slots<Entity>,
+    /// `None` for somebody of whom only the device is known.
+    devices: Slots<Option<Entity>>,
     items: Slots<Item>,
 }
 
@@ -159,10 +160,10 @@ pub struct Item {
 }
 
 impl Directory {
-    /// entity(d).
+    /// entity(d), if it is known.
     #[inline]
     pub fn entity(&self, device: DeviceId) -> Option<Entity> {
-        self.devices.at(device.index()).copied()
+        self.devices.at(device.index()).copied().flatten()
     }
 
     /// type(i) and owner(i).
@@ -173,7 +174,12 @@ impl Directory {
 
     /// Learns of a device. Ids of devices that were removed are given again.
     pub fn add_device(&mut self, entity: Entity) -> DeviceId {
-        DeviceId::from_index(self.devices.insert(entity))
+        DeviceId::from_index(self.devices.insert(Some(entity)))
+    }
+
+    /// Learns of a device and not whose it is: subjects are in no shared vocabulary. No policy names it.
+    pub fn add_stranger(&mut self) -> DeviceId {
+        DeviceId::from_index(self.devices.insert(None))
     }
 
     /// Learns of an item. Ids of items that were removed are given again.
@@ -182,8 +188,8 @@ impl Directory {
     }
 
     /// Forgets a device. The caller knows that nothing refers to it: neither a state, nor a message, nor an item.
-    pub fn remove_device(&mut self, device: DeviceId) -> Option<Entity> {
-        self.devices.remove(device.index())
+    pub fn remove_device(&mut self, device: DeviceId) {
+        self.devices.remove(device.index());
     }
 
     /// Forgets an item. The caller knows that nothing refers to it.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pilot_core::graph::Message;
 use pilot_core::policy::Policy;
 use pilot_core::semantics::PolicyId;
-use pilot_core::vocabulary::{DataType, DeviceId, Entity, Item, ItemId};
+use pilot_core::vocabulary::{DataType, DeviceId, Item, ItemId};
 
 use super::counts::add;
 use super::{Driver, Record};
@@ -52,15 +52,22 @@ pub(super) struct Guests {
     enough_policies: usize,
 }
 
+impl Guests {
+    /// Guests of an earlier run, whom the device's variables mention.
+    pub(super) fn known(guests: Vec<Guest>) -> Self {
+        Self { items: guests.into_iter().map(|guest| (guest.device, guest.item)).collect(), ..Self::default() }
+    }
+}
+
 impl<R: Record> Driver<'_, R> {
     /// Gives a stranger an id, and its item if it has one. To be called right before the message that names it is
     /// received: at the next [`Driver::poll`], a guest that nothing mentions is gone.
-    pub fn introduce(&mut self, entity: Entity, item: Option<DataType>) -> Result<Guest, NoRoom> {
+    pub fn introduce(&mut self, item: Option<DataType>) -> Result<Guest, NoRoom> {
         if self.guests.items.len() >= MAX_GUESTS {
             add(&mut self.counts.unknown);
             return Err(NoRoom);
         }
-        let device = self.world.directory.add_device(entity);
+        let device = self.world.directory.add_stranger();
         let item = item.map(|datatype| self.world.directory.add_item(Item { datatype, owner: device }));
         self.guests.items.insert(device, item);
         self.guests.fresh.insert(device);

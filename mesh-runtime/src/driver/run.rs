@@ -13,6 +13,9 @@ use super::{DriveError, Driver, Outcome, Record, RecordError};
 /// The most due steps between two looks at the user and the network. More are due at once: they come after that look.
 pub const MAX_STEPS_AT_ONCE: usize = 64;
 
+/// The most inputs between two looks at what is due, and the most that share one [`Host::settle`].
+pub const MAX_INPUTS_AT_ONCE: usize = 256;
+
 /// The most due steps taken after shutdown was asked for. More: they are left for the next start.
 pub const MAX_DRAIN_STEPS: usize = 1_024;
 
@@ -43,6 +46,10 @@ pub trait Host<R> {
 
     /// Something happened and is recorded: sends its messages, and forgets guests that are gone.
     fn happened(&mut self, outcome: Outcome, driver: &mut Driver<'_, R>);
+
+    /// All inputs at hand were taken, and everything that was due: the time for what is done once for many steps, such as
+    /// syncing the trace before what it says is acknowledged. Returns when to be called again at the latest.
+    fn settle(&mut self, driver: &mut Driver<'_, R>, now: Time) -> Result<Option<Time>, DriveError>;
 
     /// The clock is not believed, or is again. Said once per change.
     fn clock_changed(&mut self, problem: Option<ClockProblem>);
@@ -81,8 +88,9 @@ pub async fn run<R: Record, H: Host<R>>(
     let mut problem = None;
     loop {
         let now = clock.now();
-        let (found, wake) = match work(driver, host, now, MAX_STEPS_AT_ONCE) {
-            Ok(()) => (None, driver.next_due(now)),
+        let settled = work(driver, host, now, MAX_STEPS_AT_ONCE).and_then(|()| host.settle(driver, now));
+        let (found, wake) = match settled {
+            Ok(wake) => (None, wake.map_or(driver.next_due(now), |wake| wake.min(driver.next_due(now)))),
             Err(DriveError::Clock(found)) => (Some(found), after(now, 1)),
             Err(fatal) => return Err(into_record_error(fatal)),
         };
@@ -98,23 +106,46 @@ pub async fn run<R: Record, H: Host<R>>(
             () = clock.wait_until(wake) => Next::Look,
         };
         let now = clock.now();
-        let done = match next {
+        match next {
             Next::Stop => break,
-            Next::Command(command) => host.command(command, driver, now),
-            Next::Input(input) => host.receive(input, driver, now),
-            Next::Look => Ok(None),
-        };
-        match done {
-            Ok(Some(outcome)) => host.happened(outcome, driver),
-            // The look at the clock at the head of the loop says so.
-            Ok(None) | Err(DriveError::Clock(_)) => {}
-            Err(fatal) => return Err(into_record_error(fatal)),
+            Next::Command(command) => {
+                let done = host.command(command, driver, now);
+                hand_on(done, driver, host)?;
+            }
+            Next::Input(input) => {
+                let mut input = input;
+                for left in (0..MAX_INPUTS_AT_ONCE).rev() {
+                    let done = host.receive(input, driver, now);
+                    hand_on(done, driver, host)?;
+                    // Answers leave before the next question is asked. The head of the loop says if the clock is wrong.
+                    hand_on(work(driver, host, now, MAX_STEPS_AT_ONCE).map(|()| None), driver, host)?;
+                    let next = if left > 0 { sources.inputs.try_recv().ok() } else { None };
+                    let Some(next) = next else { break };
+                    input = next;
+                }
+            }
+            Next::Look => {}
         }
     }
-    match work(driver, host, clock.now(), MAX_DRAIN_STEPS) {
-        Ok(()) | Err(DriveError::Clock(_)) => host.checkpoint(driver),
+    let now = clock.now();
+    match work(driver, host, now, MAX_DRAIN_STEPS).and_then(|()| host.settle(driver, now)) {
+        Ok(_) | Err(DriveError::Clock(_)) => host.checkpoint(driver),
         Err(fatal) => Err(into_record_error(fatal)),
     }
+}
+
+/// Lets the host send what happened. A clock that is not believed is said at the head of the loop.
+fn hand_on<R: Record, H: Host<R>>(
+    done: Result<Option<Outcome>, DriveError>,
+    driver: &mut Driver<'_, R>,
+    host: &mut H,
+) -> Result<(), RecordError> {
+    match done {
+        Ok(Some(outcome)) => host.happened(outcome, driver),
+        Ok(None) | Err(DriveError::Clock(_)) => {}
+        Err(fatal) => return Err(into_record_error(fatal)),
+    }
+    Ok(())
 }
 
 /// Does what is due, up to a number of steps.

@@ -22,9 +22,8 @@ fn listening(mall: &Mall) -> Driver<'static, Memory> {
 }
 
 fn stranger(gate: &mut Driver<'static, Memory>, mall: &Mall) -> Guest {
-    let entity = mall.vocabulary.entities.id("alice").expect("an entity");
     let datatype = mall.vocabulary.datatypes.id("mac-address").expect("a datatype");
-    gate.introduce(entity, Some(datatype)).expect("room")
+    gate.introduce(Some(datatype)).expect("room")
 }
 
 fn broadcast(guest: Guest, policy: PolicyId, mall: &Mall, now: Time) -> Message {

@@ -71,6 +71,10 @@ impl Host<Recorder> for Daemon {
         }
     }
 
+    fn settle(&mut self, _: &mut Driver<'_, Recorder>, _: Time) -> Result<Option<Time>, DriveError> {
+        Ok(None)
+    }
+
     fn clock_changed(&mut self, problem: Option<ClockProblem>) {
         self.note(problem.map_or("clock is back".into(), |problem| problem.to_string()));
     }

@@ -114,6 +114,7 @@ impl Mall {
             device.state.values.insert(Variable::Item(self.item(item)), Value::String("02:00:00:00:00:01".into()));
         }
         Setup {
+            guests: Vec::new(),
             graph,
             vocabulary: self.vocabulary,
             directory: self.vocabulary.directory().clone(),
