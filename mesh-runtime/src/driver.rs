@@ -324,6 +324,11 @@ impl<'v, R: Record> Driver<'v, R> {
         self.agenda.disturb();
     }
 
+    /// Learns of a device of the mesh, for good.
+    pub fn add_device(&mut self, entity: Entity) -> DeviceId {
+        self.world.directory.add_device(entity)
+    }
+
     /// Whether to act at all, and by what time.
     fn begin(&mut self, shown: Time) -> Result<Time, DriveError> {
         if self.is_stopped {

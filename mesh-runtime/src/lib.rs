@@ -13,12 +13,16 @@
 //! * [`keys`]: the secrets of a device or an operator, in a file that only its owner can read.
 //! * [`mesh_file`]: the operator's mesh file and its signature on disk, and which operator's key is believed.
 //! * [`broker`]: an embedded MQTT broker on loopback, for the demo and for a mesh on one machine.
+//! * [`protocol`]: what daemons say to each other on those topics.
+//! * [`journal`]: what a driver did, named for its trace.
 //! * [`recorder`]: the device's trace, written before anything is sent.
 
 pub mod air;
 pub mod broker;
 pub mod driver;
+pub mod journal;
 pub mod keys;
 pub mod link;
 pub mod mesh_file;
+pub mod protocol;
 pub mod recorder;

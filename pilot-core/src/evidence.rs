@@ -3,6 +3,7 @@
 //!
 //! * [`keys`]: Ed25519 keys that verify, X25519 keys to seal to, and [`Signer`], behind which secrets stay elsewhere.
 //! * [`cose`]: COSE_Sign1 in exactly one byte form, with a domain for each kind of thing that is signed.
+//! * [`form`]: versioned arrays that are read strictly.
 //! * [`hex`]: bytes as digits, in one form.
 //! * [`mesh`]: the operator's mesh file: the shared vocabulary, and who the controllers and repositories are.
 //! * [`statement`]: a controller's policy, or its withdrawal, as repositories hand it on unchanged.
@@ -17,7 +18,7 @@
 
 pub mod cose;
 pub mod envelope;
-mod form;
+pub mod form;
 pub mod hex;
 pub mod keys;
 pub mod mesh;

@@ -56,8 +56,19 @@ impl<R: Record> Driver<'_, R> {
             return Ok(Attempt::Elided(None));
         }
         let to = seat.instance.location;
-        let entry =
-            Entry { graph: graph.name, instance: by, from, to, action, step: &step, time: now, cause, context: &cx };
+        let (graph, device_now, context) = (graph.name, &*device, &cx);
+        let entry = Entry {
+            graph,
+            instance: by,
+            from,
+            to,
+            action,
+            step: &step,
+            time: now,
+            cause,
+            device: device_now,
+            context,
+        };
         if let Err(error) = self.recorder.record(&entry) {
             before.restore(&mut seat.instance, device);
             self.is_stopped = true;

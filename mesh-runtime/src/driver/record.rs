@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use pilot_core::graph::{Action, Location, Step};
+use pilot_core::graph::{Action, Device, Location, Step};
 use pilot_core::semantics::Context;
 use pilot_core::value::Time;
 
@@ -43,6 +43,8 @@ pub struct Entry<'e> {
     pub time: Time,
     /// Why.
     pub cause: Cause,
+    /// The device's variables after the step.
+    pub device: &'e Device,
     /// What the ids in all this stand for. They may stand for something else later.
     pub context: &'e Context<'e>,
 }

@@ -1,4 +1,4 @@
-//! The form of what statements and envelopes sign: one CBOR array of a known length whose first element is the version
+//! The form of statements, envelopes and the messages in them: one CBOR array of a known length whose first element is the version
 //! of the form. It is bounded by the message it came in and has no nesting, so reading it cannot recurse.
 
 use alloc::string::{String, ToString};
@@ -33,7 +33,7 @@ pub enum FormError {
 }
 
 /// Reads an array of `length` elements, the first of which is `version`; `elements` reads the others.
-pub(super) fn read<'b, T>(
+pub fn read<'b, T>(
     payload: &'b [u8],
     (version, length): (u8, u64),
     elements: impl FnOnce(&mut Decoder<'b>) -> Result<T, Error>,
@@ -60,17 +60,17 @@ pub(super) fn read<'b, T>(
 }
 
 /// Accepts what was read only from the bytes that would be written for it.
-pub(super) fn check_canonical(written: &[u8], payload: &[u8]) -> Result<(), FormError> {
+pub fn check_canonical(written: &[u8], payload: &[u8]) -> Result<(), FormError> {
     if written == payload { Ok(()) } else { Err(FormError::NotCanonical) }
 }
 
 /// A byte string of a known length.
-pub(super) fn fixed<const N: usize>(decoder: &mut Decoder<'_>) -> Result<[u8; N], Error> {
+pub fn fixed<const N: usize>(decoder: &mut Decoder<'_>) -> Result<[u8; N], Error> {
     decoder.bytes()?.try_into().map_err(|_| Error::message(alloc::format!("{N} bytes were needed")))
 }
 
 /// Null, or what `some` reads.
-pub(super) fn optional<'b, T>(
+pub fn optional<'b, T>(
     decoder: &mut Decoder<'b>,
     some: impl FnOnce(&mut Decoder<'b>) -> Result<T, Error>,
 ) -> Result<Option<T>, Error> {
@@ -81,4 +81,4 @@ pub(super) fn optional<'b, T>(
 }
 
 /// What writing to a `Vec` returns.
-pub(super) type WriteResult = Result<(), minicbor::encode::Error<core::convert::Infallible>>;
+pub type WriteResult = Result<(), minicbor::encode::Error<core::convert::Infallible>>;

@@ -22,6 +22,16 @@ pub trait Signer {
     fn sign(&self, bytes: &[u8]) -> Signature;
 }
 
+impl<S: Signer + ?Sized> Signer for alloc::sync::Arc<S> {
+    fn verifying_key(&self) -> VerifyingKey {
+        (**self).verifying_key()
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Signature {
+        (**self).sign(bytes)
+    }
+}
+
 impl Signer for ed25519_dalek::SigningKey {
     fn verifying_key(&self) -> VerifyingKey {
         // INVARIANT: the public key of a secret one is canonical and of large order (RFC 8032 §5.1.5 clamps the scalar).
