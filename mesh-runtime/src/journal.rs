@@ -10,7 +10,9 @@ use std::sync::Arc;
 use pilot_core::codec::{self, Digest};
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use pilot_core::evidence::trace::action::{self, Handle, Item, Party, Word};
-use pilot_core::evidence::trace::{Action as TraceAction, Naming, Outcome as Attested, PolicyBytes, Reason, Rule, Step};
+use pilot_core::evidence::trace::{
+    Action as TraceAction, Naming, Outcome as Attested, PolicyBytes, Reason, Rule, Step,
+};
 use pilot_core::evidence::{DeviceName, StatementId};
 use pilot_core::graph::{Action, Label, Message, MessageKind};
 use pilot_core::policy::Choice;

@@ -6,6 +6,7 @@
 //!
 //! # Where to read
 //!
+//! * [`daemon`]: what every daemon does besides: configuration, membership, logs, signals, its user.
 //! * [`driver`]: runs a graph on a device. The loop contract stands at its top.
 //! * [`air`]: the radio. What a frame says ([`air::frame`]), what a signed one proves ([`air::consent`]), and a
 //!   simulated air that separate processes share ([`air::simulated`]).
@@ -19,6 +20,7 @@
 
 pub mod air;
 pub mod broker;
+pub mod daemon;
 pub mod driver;
 pub mod journal;
 pub mod keys;

@@ -2,6 +2,7 @@
 //!
 //! * [`message`]: what envelopes carry: uploads, downloads, withdraw notices, and their answers;
 //! * [`sealed`]: a withdraw notice names a person's item, so it is sealed to the controller;
+//! * [`post`]: sends and opens envelopes;
 //! * [`requests`]: questions are repeated until they are answered;
 //! * this file: the topics.
 //!
@@ -18,6 +19,7 @@
 //! Devices are addressed by their frame tags: names may have characters that topics must not have.
 
 pub mod message;
+pub mod post;
 pub mod requests;
 pub mod sealed;
 

@@ -57,18 +57,8 @@ impl<R: Record> Driver<'_, R> {
         }
         let to = seat.instance.location;
         let (graph, device_now, context) = (graph.name, &*device, &cx);
-        let entry = Entry {
-            graph,
-            instance: by,
-            from,
-            to,
-            action,
-            step: &step,
-            time: now,
-            cause,
-            device: device_now,
-            context,
-        };
+        let entry =
+            Entry { graph, instance: by, from, to, action, step: &step, time: now, cause, device: device_now, context };
         if let Err(error) = self.recorder.record(&entry) {
             before.restore(&mut seat.instance, device);
             self.is_stopped = true;

@@ -197,7 +197,8 @@ impl Message {
     fn read(decoder: &mut Decoder<'_>) -> Result<Self, Error> {
         let kind = decoder.u8()?;
         let length = decoder.array()?;
-        let fields = |wanted| if length == Some(wanted) { Ok(()) } else { Err(Error::message("wrong number of fields")) };
+        let fields =
+            |wanted| if length == Some(wanted) { Ok(()) } else { Err(Error::message("wrong number of fields")) };
         let id = |decoder: &mut Decoder<'_>| form::fixed(decoder).map(MessageId);
         Ok(match kind {
             0 => fields(1).and_then(|()| Ok(Self::Upload { statement: decoder.bytes()?.to_vec() }))?,
