@@ -318,6 +318,11 @@ impl<'v, R: Record> Driver<'v, R> {
         &mut self.recorder
     }
 
+    /// The end of the driver: its recorder, to be closed.
+    pub fn into_recorder(self) -> R {
+        self.recorder
+    }
+
     /// Changes ν of attributes: the context that conditions speak of. Items are set when the driver is made.
     pub fn set_attribute(&mut self, attribute: Attribute, value: Value) {
         self.device.state.values.insert(Variable::Attribute(attribute), value);
