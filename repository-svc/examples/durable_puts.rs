@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use repository_svc::store::{DeviceName, PolicyStore, Statement, Version};
+use pilot_core::evidence::DeviceName;
+use repository_svc::store::{PolicyStore, Statement, Version};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -18,7 +19,7 @@ const SPAN: Duration = Duration::from_secs(4);
 
 /// Puts a client's versions until the time is over; returns how many.
 async fn put_for(store: Arc<PolicyStore>, client: u64) -> Result<u64, Failure> {
-    let device = DeviceName::parse(&format!("client-{client}"))?;
+    let device = DeviceName::new(&format!("client-{client}"))?;
     let first = store.statement(&device)?.map_or(1, |stored| stored.version().0 + 1);
     let end = Instant::now() + SPAN;
     let mut version = first;

@@ -12,6 +12,8 @@
 //! * Readers see only what is durable. A statement that a power failure could still take back is not delivered, and a
 //!   [`Revision`] never means two different contents.
 //! * A version that is not higher than the stored one is refused, also when both arrive in the same group.
+//! * Each stored statement makes a revision of its own and keeps it. [`PolicyStore::changes`] gives the statements in
+//!   this order, which makes a full download, a download of the news, and going on with either one and the same.
 //! * After a failed write or sync nothing is accepted any more, since the kernel may have dropped what it could not
 //!   write and report success the next time. Reading goes on; a restart finds the last durable state.
 //!
@@ -21,29 +23,35 @@
 //! DIRECTORY/            made under another name and renamed when complete
 //!   FORMAT              "consent-mesh policy store 1\n", compared before anything else is touched
 //!   HIGHEST             revision of the last commit and its complement, 8 bytes each, written after the sync
+//!   RECORDED            likewise the revision up to which the daemon's trace has everything, written when it says so
 //!   conf, db, snap.*    sled 0.34; db is locked while open
 //!     tree "statements"
 //!       key 0x00        revision, count (8 bytes each, big endian)
-//!       key device      version (8 bytes, big endian), statement bytes
+//!       key device      version, revision (8 bytes each, big endian), statement bytes
 //! ```
 //!
 //! sled cannot tell a torn end of its log from a damaged one and cuts off both. `HIGHEST` can: it is written, without
 //! a sync of its own, after each commit, so it is never ahead of what was durable. A database that is behind it has
-//! lost acknowledged statements and is refused.
+//! lost acknowledged statements and is refused. So is one that is behind `RECORDED`.
+//!
+//! In memory there is sled's cache and an index of the revisions, one entry per device.
 
 mod format;
 mod view;
+mod watermark;
 mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use pilot_core::name::{NameError, check_name};
+use pilot_core::evidence::DeviceName;
 use tokio::sync::{mpsc, oneshot};
 
+use self::format::Opened;
 use self::view::View;
-pub use self::view::{Chunk, Entry, ReadError};
+pub use self::view::{Changes, Entry, ReadError};
+use self::watermark::Recorded;
 pub use self::writer::{CommitError, Commits};
 use self::writer::{Put, Sync, Writer};
 
@@ -59,30 +67,15 @@ pub const MAX_QUEUED: usize = 256;
 /// Puts that share one sync. What does not fit waits for the next group.
 pub const MAX_GROUP: usize = 256;
 
-/// The most bytes (names and statements) of a [`Chunk`]; who asks for more gets this many.
-pub const MAX_CHUNK_BYTES: usize = 1 << 20;
-
-/// The name of a controller's device: the key under which its statement is stored.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceName(Arc<str>);
-
-impl DeviceName {
-    /// Accepts what the vocabulary accepts as a name.
-    pub fn parse(text: &str) -> Result<Self, NameError> {
-        check_name(text).map(|()| Self(text.into()))
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+/// The most bytes (names and statements) of [`Changes`]; who asks for more gets this many.
+pub const MAX_CHANGES_BYTES: usize = 1 << 20;
 
 /// The version of a device's statement. Each must be higher than the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// How many changes the store has seen. Equal revisions mean equal contents.
+/// How many statements the store has stored, replaced ones included. Equal revisions mean equal contents; the first
+/// statement made revision 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
@@ -173,6 +166,11 @@ pub enum PutError {
     Failed,
 }
 
+/// [`PolicyStore::note_recorded`] could not write.
+#[derive(Debug, thiserror::Error)]
+#[error("the policy store cannot note what is recorded: {0}")]
+pub struct NoteError(#[from] std::io::Error);
+
 /// The store, open. Share it with an `Arc`; dropping it finishes what is queued and closes the database.
 #[derive(Debug)]
 pub struct PolicyStore {
@@ -180,6 +178,7 @@ pub struct PolicyStore {
     /// `None` only while dropping.
     queue: Option<mpsc::Sender<Put>>,
     commits: Arc<Commits>,
+    recorded: Recorded,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -187,22 +186,22 @@ impl PolicyStore {
     /// Opens the store in `directory`, or makes an empty one if there is none (its parent must exist).
     ///
     /// Blocks: reads every statement once, to find damage before anything is served. A refused directory is left as
-    /// it was, except that sled may already have cut off the end of a damaged log.
+    /// it was, except that sled may already have written a snapshot and cut off the end of a damaged log.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         Self::open_with(directory, Box::new(std::fs::File::sync_data))
     }
 
     fn open_with(directory: &Path, sync: Sync) -> Result<Self, OpenError> {
-        let opened = format::open(directory)?;
-        let view = Arc::new(View::new(opened.statements.clone(), opened.totals));
+        let Opened { disk, totals, index, recorded } = format::open(directory)?;
+        let view = Arc::new(View::new(disk.statements.clone(), totals, index));
         let commits = Arc::new(Commits::default());
         let (queue, puts) = mpsc::channel(MAX_QUEUED);
-        let writer = Writer::new(opened, view.clone(), commits.clone(), sync);
+        let writer = Writer::new(disk, view.clone(), commits.clone(), sync);
         let writer = std::thread::Builder::new()
             .name("policy-store".into())
             .spawn(move || writer.run(puts))
             .map_err(|source| OpenError::Io { path: directory.into(), source })?;
-        Ok(Self { view, queue: Some(queue), commits, writer: Some(writer) })
+        Ok(Self { view, queue: Some(queue), commits, recorded, writer: Some(writer) })
     }
 
     /// Stores a device's next statement; `Ok` when it is durable, with the revision that it made.
@@ -223,15 +222,21 @@ impl PolicyStore {
         self.view.statement(device)
     }
 
-    /// The statements after `after` (at first: `None`) in the byte order of the names, up to about `max_bytes`.
+    /// The statements stored after `since`, in the order of their revisions, up to about `max_bytes`.
     ///
-    /// There is at least one, however long, unless none is left. Each chunk is the contents at its revision. Chunks of
-    /// equal revisions make one snapshot; if the revision has changed in between, each statement was its device's
-    /// latest at some moment since the first chunk, and no device of the first chunk's revision is missing, since
-    /// statements are replaced but never removed. That is enough for Π: versions tell a reader which of two statements
-    /// is newer, and a change is followed by another download.
-    pub fn chunk(&self, after: Option<&DeviceName>, max_bytes: usize) -> Result<Chunk, ReadError> {
-        self.view.chunk(after, max_bytes.min(MAX_CHUNK_BYTES))
+    /// There is at least one, however long, unless none is left. Who begins with `Revision(0)` and asks again with
+    /// [`Changes::until`] until that is [`Changes::head`] has then exactly the latest statement of every device at that
+    /// revision, also if statements are stored in between: one that is replaced before its turn never comes, and one
+    /// that is replaced afterwards comes again, in its new version with its higher revision. Who keeps the revision
+    /// and asks later gets what is new.
+    ///
+    /// While statements are stored faster than they are read, the head stays ahead. What has been read up to the head
+    /// of the first answer lacks no device of that moment, and has none in an older version.
+    ///
+    /// If `since` is higher than the head, the reader knew another store, or this one before it was restored from an
+    /// old copy: there are no entries, and `until` is lower than `since`. It has to begin again.
+    pub fn changes(&self, since: Revision, max_bytes: usize) -> Result<Changes, ReadError> {
+        self.view.changes(since, max_bytes.min(MAX_CHANGES_BYTES))
     }
 
     /// The revision of what readers see. It is durable and goes on after a restart.
@@ -242,6 +247,25 @@ impl PolicyStore {
     /// How many devices have a statement, withdrawals included.
     pub fn count(&self) -> u64 {
         self.view.totals().count
+    }
+
+    /// The highest revision noted with [`Self::note_recorded`], also before a restart: up to here the daemon's trace has
+    /// everything.
+    ///
+    /// After a kill, statements of a higher revision are durable, and their steps may be missing in the trace; those
+    /// that were replaced since are not among them. After a power failure it may be lower than what was noted, and it
+    /// is zero if the note is missing or torn: then more is recorded again, which is harmless.
+    pub fn recorded(&self) -> Revision {
+        self.recorded.revision()
+    }
+
+    /// Notes that the trace has every statement up to `revision`, with one write and no sync.
+    ///
+    /// To be called when they are written there. The note may survive a power failure that the end of the trace does
+    /// not, so who cares about that syncs the trace first. A revision that is lower than the noted one changes nothing,
+    /// and one that is higher than [`Self::revision`] counts as that: nobody can have recorded what is not stored.
+    pub fn note_recorded(&self, revision: Revision) -> Result<(), NoteError> {
+        Ok(self.recorded.note(revision.min(self.revision()))?)
     }
 
     /// How much was committed since the store was opened, and with how many syncs.

@@ -1,7 +1,8 @@
 //! kill -9 under load: what was acknowledged is there afterwards.
 //!
-//! The test starts itself again as a child, which puts statements with many clients and writes a line for each
-//! acknowledgement. It is killed in the middle, after a number of lines drawn from a fixed seed.
+//! The test starts itself again as a child, which puts statements with many clients, writes a line for each
+//! acknowledgement, and notes it as recorded. It is killed in the middle, after a number of lines drawn from a fixed
+//! seed.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,16 +16,17 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use repository_svc::store::{DeviceName, PolicyStore, Statement, Version};
+use pilot_core::evidence::DeviceName;
+use repository_svc::store::{MAX_CHANGES_BYTES, PolicyStore, Revision, Statement, Version};
 
 const CHILD: &str = "POLICY_STORE_KILL_CHILD";
 const KILLS: u64 = 15;
 const CLIENTS: u64 = 32;
 
 fn device(client: u64) -> DeviceName {
-    DeviceName::parse(&format!("client-{client}")).unwrap()
+    DeviceName::new(&format!("client-{client}")).unwrap()
 }
 
 /// Bytes that say whose they are and of which version, so that a mix-up would be seen.
@@ -36,15 +38,19 @@ fn statement(client: u64, version: u64) -> Statement {
 /// Puts ever higher versions until it is killed.
 async fn put_forever(path: PathBuf) {
     let store = Arc::new(PolicyStore::open(&path).unwrap());
+    // The lines are the trace: one after the other, each noted before the next is written.
+    let trace = Arc::new(Mutex::new(std::io::stdout()));
     let mut clients = tokio::task::JoinSet::new();
     for client in 0..CLIENTS {
-        let store = store.clone();
+        let (store, trace) = (store.clone(), trace.clone());
         clients.spawn(async move {
             let stored = store.statement(&device(client)).unwrap();
             for version in stored.map_or(1, |stored| stored.version().0 + 1).. {
-                store.put(device(client), statement(client, version)).await.unwrap();
+                let Revision(revision) = store.put(device(client), statement(client, version)).await.unwrap();
+                let mut trace = trace.lock().unwrap();
                 // One write per line: the parent must not see half of one.
-                std::io::stdout().write_all(format!("ack {client} {version}\n").as_bytes()).unwrap();
+                trace.write_all(format!("ack {client} {version} {revision}\n").as_bytes()).unwrap();
+                store.note_recorded(Revision(revision)).unwrap();
             }
         });
     }
@@ -76,6 +82,8 @@ async fn acknowledged_puts_survive_kill_9() {
     let mut seed = 4;
     let mut acknowledged: BTreeMap<u64, u64> = BTreeMap::new();
     let mut lines = 0;
+    // The highest revision in the trace, and what it was before the last line.
+    let (mut recorded, mut recorded_before) = (0, 0);
     for kill in 0..KILLS {
         let mut child = spawn_child(&path);
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -83,8 +91,10 @@ async fn acknowledged_puts_survive_kill_9() {
         for line in output.lines() {
             let line = line.unwrap();
             let Some(ack) = line.strip_prefix("ack ") else { continue };
-            let (client, version) = ack.split_once(' ').unwrap();
-            acknowledged.insert(client.parse().unwrap(), version.parse().unwrap());
+            let numbers: Vec<u64> = ack.split(' ').map(|number| number.parse().unwrap()).collect();
+            let [client, version, revision] = numbers[..] else { panic!("{line}") };
+            acknowledged.insert(client, version);
+            (recorded, recorded_before) = (recorded.max(revision), recorded);
             lines += 1;
             // What is still in the pipe is read on: it was acknowledged as well.
             if lives_for == 0 {
@@ -100,8 +110,19 @@ async fn acknowledged_puts_survive_kill_9() {
             assert!(stored.version().0 >= *version, "kill {kill}: client {client} lost version {version}");
             assert_eq!(stored, statement(*client, stored.version().0), "kill {kill}: of client {client}");
         }
-        let versions = (0..CLIENTS).filter_map(|client| store.statement(&device(client)).unwrap());
-        assert_eq!(store.revision().0, versions.map(|stored| stored.version().0).sum::<u64>(), "kill {kill}");
+        let noted = store.recorded().0;
+        assert!([recorded, recorded_before].contains(&noted), "kill {kill}: {noted} is noted, not {recorded}");
+
+        // The index of revisions is built anew, and lists the same statements.
+        let changes = store.changes(Revision(0), MAX_CHANGES_BYTES).unwrap();
+        assert_eq!((changes.until, changes.head), (store.revision(), store.revision()), "kill {kill}");
+        assert!(changes.entries.is_sorted_by(|one, next| one.revision < next.revision), "kill {kill}");
+        assert_eq!(changes.entries.len() as u64, store.count(), "kill {kill}");
+        for entry in &changes.entries {
+            assert_eq!(store.statement(&entry.device).unwrap().as_ref(), Some(&entry.statement), "kill {kill}");
+        }
+        let versions = changes.entries.iter().map(|entry| entry.statement.version().0);
+        assert_eq!(store.revision().0, versions.sum::<u64>(), "kill {kill}: each put made one revision");
     }
     println!("{lines} acknowledgements, {KILLS} kills, nothing lost");
     assert!(lines > KILLS * 100, "{lines}");

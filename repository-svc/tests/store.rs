@@ -1,4 +1,4 @@
-//! The policy store from outside: versions, order, chunks, restarts, and directories it must refuse.
+//! The policy store from outside: versions, restarts, notes, and directories it must refuse.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,26 +13,28 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use pilot_core::evidence::DeviceName;
 use repository_svc::store::{
-    DeviceName, Entry, MAX_CHUNK_BYTES, MAX_STATEMENT_BYTES, OpenError, PolicyStore, PutError, Revision, Statement,
-    Version,
+    Entry, MAX_CHANGES_BYTES, MAX_STATEMENT_BYTES, OpenError, PolicyStore, PutError, Revision, Statement, Version,
 };
 use tokio::task::JoinSet;
 
 fn device(name: &str) -> DeviceName {
-    DeviceName::parse(name).unwrap()
+    DeviceName::new(name).unwrap()
 }
 
 fn statement(version: u64, bytes: &[u8]) -> Statement {
     Statement::new(Version(version), bytes).unwrap()
 }
 
-fn everything(store: &PolicyStore, max_bytes: usize) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn everything(store: &PolicyStore) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut since = Revision(0);
     loop {
-        let chunk = store.chunk(entries.last().map(|entry| &entry.device), max_bytes).unwrap();
-        entries.extend(chunk.entries);
-        if chunk.is_last {
+        let changes = store.changes(since, MAX_CHANGES_BYTES).unwrap();
+        entries.extend(changes.entries);
+        since = changes.until;
+        if changes.until == changes.head {
             return entries;
         }
     }
@@ -74,42 +76,6 @@ async fn the_highest_version_stays_and_so_does_a_withdrawal() {
     assert_eq!(store.put(mall.clone(), statement(u64::MAX, b"last")).await, Ok(Revision(3)));
 }
 
-#[tokio::test]
-async fn chunks_give_every_statement_once_in_the_order_of_the_names() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(PolicyStore::open(&directory.path().join("store")).unwrap());
-    let expected: BTreeMap<_, _> =
-        (0..500_u64).map(|at| (device(&format!("d{at}")), statement(1, &vec![7; at as usize]))).collect();
-    put_all(&store, expected.clone().into_iter().collect()).await;
-
-    for max_bytes in [0, 1_000, 10_000, usize::MAX] {
-        let entries = everything(&store, max_bytes);
-        assert!(entries.iter().map(|entry| (&entry.device, &entry.statement)).eq(&expected), "{max_bytes}");
-    }
-    let chunk = store.chunk(Some(&device("d498")), 1_000).unwrap();
-    let names: Vec<_> = chunk.entries.iter().take(3).map(|entry| entry.device.as_str()).collect();
-    assert_eq!((names, chunk.is_last), (vec!["d499", "d5", "d50"], false));
-    let sizes = chunk.entries.iter().map(|entry| entry.device.as_str().len() + entry.statement.bytes().len());
-    assert!((900..=1_000).contains(&sizes.sum::<usize>()));
-    assert_eq!(store.chunk(None, 0).unwrap().entries.len(), 1, "always at least one");
-    let after_all = store.chunk(Some(&device("zzz")), 0).unwrap();
-    assert!(after_all.is_last && after_all.entries.is_empty());
-}
-
-#[tokio::test]
-async fn a_chunk_says_of_which_contents_it_is() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = PolicyStore::open(&directory.path().join("store")).unwrap();
-    for name in ["a", "b"] {
-        store.put(device(name), statement(1, b"1")).await.unwrap();
-    }
-    let first = store.chunk(None, 0).unwrap();
-    store.put(device("b"), statement(2, b"2")).await.unwrap();
-    let second = store.chunk(Some(&device("a")), 0).unwrap();
-    assert_eq!((first.revision, second.revision), (Revision(2), Revision(3)));
-    assert_eq!(second.entries, [Entry { device: device("b"), statement: statement(2, b"2") }]);
-}
-
 /// sled writes long log items to `blobs/` and never syncs them: an acknowledged statement there could be lost. Leaves
 /// full of the longest statements are the longest items.
 #[tokio::test]
@@ -127,7 +93,7 @@ async fn the_longest_statements_stay_in_the_file_that_is_synced() {
     }
     let store = PolicyStore::open(&path).unwrap();
     assert_eq!(fs::read_dir(path.join("blobs")).unwrap().count(), 0);
-    assert_eq!(everything(&store, MAX_CHUNK_BYTES).len(), 100);
+    assert_eq!(everything(&store).len(), 100);
     assert!(Statement::new(Version(1), &[0; MAX_STATEMENT_BYTES + 1]).is_err());
 }
 
@@ -212,6 +178,59 @@ async fn missing_and_shortened_files_are_refused_and_not_replaced_by_empty_ones(
     }
 }
 
+/// Writes a note as the store does: a revision and its complement.
+fn write_note(path: &Path, name: &str, revision: u64) {
+    fs::write(path.join(name), [revision.to_be_bytes(), (!revision).to_be_bytes()].concat()).unwrap();
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_noted_and_a_missing_or_torn_note_means_nothing_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    {
+        let store = PolicyStore::open(&path).unwrap();
+        assert_eq!(store.recorded(), Revision(0));
+        for version in 1..=9 {
+            store.put(device("a"), statement(version, b"x")).await.unwrap();
+        }
+        assert_eq!(store.recorded(), Revision(0), "storing is not recording");
+        store.note_recorded(Revision(7)).unwrap();
+        store.note_recorded(Revision(5)).unwrap();
+        assert_eq!(store.recorded(), Revision(7), "a late note of less changes nothing");
+    }
+    let recorded = || PolicyStore::open(&path).unwrap().recorded();
+    assert_eq!(recorded(), Revision(7), "also after a restart");
+
+    let mut torn = [7_u64.to_be_bytes(), (!7_u64).to_be_bytes()].concat();
+    assert_eq!(fs::read(path.join("RECORDED")).unwrap(), torn);
+    torn[7] = 8;
+    fs::write(path.join("RECORDED"), &torn).unwrap();
+    assert_eq!(recorded(), Revision(0), "torn in the middle");
+    fs::write(path.join("RECORDED"), &torn[..8]).unwrap();
+    assert_eq!(recorded(), Revision(0), "half of it");
+    fs::remove_file(path.join("RECORDED")).unwrap();
+    assert_eq!(recorded(), Revision(0), "none at all");
+    assert_eq!(fs::read(path.join("RECORDED")).unwrap().len(), 16, "there is one again");
+}
+
+/// An old copy of the database beside newer notes: acknowledged statements are lost, and their revisions would be given
+/// a second time.
+#[tokio::test]
+async fn a_database_behind_either_note_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    filled(&path).await;
+    for name in ["HIGHEST", "RECORDED"] {
+        let before = fs::read(path.join(name)).unwrap();
+        write_note(&path, name, 801);
+        let error = PolicyStore::open(&path).expect_err("must be refused");
+        assert!(error.to_string().contains("it is at revision 800, and was at 801 before"), "{name}: {error}");
+        write_note(&path, name, 800);
+        drop(PolicyStore::open(&path).unwrap());
+        fs::write(path.join(name), before).unwrap();
+    }
+}
+
 /// Whatever is wrong with the database file: opening either says so or gives everything that was acknowledged.
 #[tokio::test]
 async fn a_damaged_database_is_refused_or_complete() {
@@ -250,7 +269,7 @@ async fn a_damaged_database_is_refused_or_complete() {
             }
             Err(other) => panic!("{other}"),
             Ok(store) => {
-                let entries = everything(&store, MAX_CHUNK_BYTES);
+                let entries = everything(&store);
                 assert_eq!(entries.len(), 200, "case {at}");
                 assert!(entries.iter().all(|entry| entry.statement == statement(4, &[4; 300])), "case {at}");
                 complete += 1;

@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use pilot_core::evidence::DeviceName;
 use sled::{Db, Tree};
 
-use super::view::decode_entry;
+use super::view::Index;
+use super::watermark::{HIGHEST, RECORDED, Recorded, Watermark};
 use super::{OpenError, Revision, Statement, Version};
 
 /// What `FORMAT` says.
@@ -49,23 +50,43 @@ impl Totals {
     }
 }
 
-pub(super) fn encode_statement(statement: &Statement) -> Vec<u8> {
-    [&statement.version.0.to_be_bytes(), statement.bytes()].concat()
+/// What is stored for a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stored {
+    pub(super) statement: Statement,
+    /// The revision that storing it made.
+    pub(super) revision: Revision,
 }
 
-pub(super) fn decode_statement(value: &[u8]) -> Option<Statement> {
-    let (version, bytes) = value.split_first_chunk()?;
-    Statement::new(Version(u64::from_be_bytes(*version)), bytes).ok()
+impl Stored {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let Self { statement, revision } = self;
+        [&statement.version.0.to_be_bytes(), &revision.0.to_be_bytes(), statement.bytes()].concat()
+    }
+
+    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+        let (version, rest) = value.split_first_chunk()?;
+        let (revision, bytes) = rest.split_first_chunk()?;
+        let statement = Statement::new(Version(u64::from_be_bytes(*version)), bytes).ok()?;
+        Some(Self { statement, revision: Revision(u64::from_be_bytes(*revision)) })
+    }
 }
 
 /// A store that was found sound.
 pub(super) struct Opened {
+    pub(super) disk: Disk,
+    pub(super) totals: Totals,
+    pub(super) index: Index,
+    pub(super) recorded: Recorded,
+}
+
+/// Where the writer writes.
+pub(super) struct Disk {
     pub(super) database: Db,
     pub(super) statements: Tree,
-    pub(super) totals: Totals,
     /// sled's database file: what must be synced.
     pub(super) file: File,
-    pub(super) highest: Highest,
+    pub(super) highest: Watermark,
 }
 
 pub(super) fn open(directory: &Path) -> Result<Opened, OpenError> {
@@ -86,25 +107,25 @@ pub(super) fn open(directory: &Path) -> Result<Opened, OpenError> {
             Err(error) => return Err(at(error)),
         }
     }
-    let (database, statements, totals) = guarded(directory, || {
+    let (database, statements, (totals, index)) = guarded(directory, || {
         let database = open_sled(directory)?;
         if !database.tree_names().iter().any(|name| name.as_ref() == TREE.as_bytes()) {
             return Err(damaged("it has no statements".into()));
         }
         let statements = database.open_tree(TREE).map_err(|error| sled_error(directory, error))?;
-        let totals = verify(&statements).map_err(damaged)?;
-        Ok((database, statements, totals))
+        let contents = verify(&statements).map_err(damaged)?;
+        Ok((database, statements, contents))
     })?;
-    let highest = Highest::open(directory).map_err(at)?;
-    if let Some(noted) = highest.noted().map_err(at)?.filter(|noted| *noted > totals.revision) {
-        let problem = format!("it is at revision {}, and was at {} before", totals.revision.0, noted.0);
-        return Err(damaged(problem));
-    }
+    let highest = Watermark::open(directory, HIGHEST).map_err(at)?;
+    let noted = highest.noted().map_err(at)?.unwrap_or_default();
+    check_not_behind(totals, noted).map_err(damaged)?;
+    let recorded = Recorded::open(directory).map_err(at)?;
+    check_not_behind(totals, recorded.revision()).map_err(damaged)?;
     let file = File::open(directory.join("db")).map_err(at)?;
     // Recovery may have written: a segment that it emptied, a snapshot under a new name.
     file.sync_data().map_err(at)?;
     sync_directory(directory).map_err(at)?;
-    Ok(Opened { database, statements, totals, file, highest })
+    Ok(Opened { disk: Disk { database, statements, file, highest }, totals, index, recorded })
 }
 
 /// A store is made under another name and renamed when all of it is on the disk, so a directory of this name is never
@@ -127,8 +148,8 @@ fn create(directory: &Path) -> Result<(), OpenError> {
         Ok(())
     })?;
     let finish = || {
-        File::create_new(draft.join("HIGHEST"))?;
-        Highest::open(&draft)?.note(Revision(0))?;
+        Watermark::create(&draft, HIGHEST)?;
+        Watermark::create(&draft, RECORDED)?;
         File::create_new(draft.join("FORMAT"))?.write_all(MARKER.as_bytes())?;
         for entry in fs::read_dir(&draft)? {
             File::open(entry?.path())?.sync_all()?;
@@ -170,20 +191,39 @@ fn guarded<T>(directory: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> 
     })
 }
 
-/// Reads everything once: sled checks each page's checksum, and the number of statements must be as noted.
-fn verify(statements: &Tree) -> Result<Totals, String> {
+/// Reads everything once: sled checks each page's checksum, the number of statements must be as noted, and of their
+/// revisions no two the same and the last one the store's.
+fn verify(statements: &Tree) -> Result<(Totals, Index), String> {
     let totals = statements.get(TOTALS_KEY).map_err(|error| error.to_string())?;
     let totals = totals.as_deref().and_then(Totals::decode).ok_or("its totals are missing")?;
-    let mut count = 0;
+    let mut index = Index::new();
     for pair in statements.range(FIRST_DEVICE_KEY..) {
         let (key, value) = pair.map_err(|error| error.to_string())?;
-        decode_entry(&key, &value).ok_or("an entry is no statement")?;
-        count += 1;
+        let (device, stored) = decode_device(&key).zip(Stored::decode(&value)).ok_or("an entry is no statement")?;
+        if stored.revision == Revision(0) || index.insert(stored.revision, device).is_some() {
+            return Err(format!("a statement cannot be of revision {}", stored.revision.0));
+        }
     }
-    if count != totals.count {
-        return Err(format!("it has {count} statements, and had {} before", totals.count));
+    if index.len() as u64 != totals.count {
+        return Err(format!("it has {} statements, and had {} before", index.len(), totals.count));
     }
-    Ok(totals)
+    let last = index.last_key_value().map_or(Revision(0), |(revision, _)| *revision);
+    if last != totals.revision {
+        return Err(format!("its last statement is of revision {}, and was of {} before", last.0, totals.revision.0));
+    }
+    Ok((totals, index))
+}
+
+fn decode_device(key: &[u8]) -> Option<DeviceName> {
+    DeviceName::new(std::str::from_utf8(key).ok()?).ok()
+}
+
+/// A watermark is never ahead of what was durable.
+fn check_not_behind(totals: Totals, noted: Revision) -> Result<(), String> {
+    if noted > totals.revision {
+        return Err(format!("it is at revision {}, and was at {} before", totals.revision.0, noted.0));
+    }
+    Ok(())
 }
 
 fn is_absent_or_empty(directory: &Path) -> io::Result<bool> {
@@ -216,30 +256,4 @@ fn parent(path: &Path) -> PathBuf {
 
 fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
-}
-
-/// `HIGHEST`: a revision that was durable. It is not synced, so after a power failure it may be an older one.
-pub(super) struct Highest(File);
-
-impl Highest {
-    fn open(directory: &Path) -> io::Result<Self> {
-        File::options().read(true).write(true).open(directory.join("HIGHEST")).map(Self)
-    }
-
-    pub(super) fn note(&self, revision: Revision) -> io::Result<()> {
-        let bytes = [revision.0.to_be_bytes(), (!revision.0).to_be_bytes()].concat();
-        self.0.write_all_at(&bytes, 0)
-    }
-
-    /// `None` if a power failure has torn it.
-    fn noted(&self) -> io::Result<Option<Revision>> {
-        let mut bytes = [0; 16];
-        match self.0.read_exact_at(&mut bytes, 0) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            read => read?,
-        }
-        // Two numbers in a row, like the totals.
-        let noted = Totals::decode(&bytes).filter(|noted| noted.count == !noted.revision.0);
-        Ok(noted.map(|noted| noted.revision))
-    }
 }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 
 fn device(name: &str) -> DeviceName {
-    DeviceName::parse(name).unwrap()
+    DeviceName::new(name).unwrap()
 }
 
 fn statement(version: u64, bytes: &[u8]) -> Statement {
@@ -109,19 +109,22 @@ async fn what_is_not_durable_yet_is_neither_answered_nor_read() {
     let seen = || (store.statement(&old).unwrap(), store.statement(&new).unwrap(), store.revision(), store.count());
     let before = (Some(statement(1, b"before")), None, Revision(1), 1);
     assert_eq!(seen(), before);
-    let chunk = store.chunk(None, MAX_CHUNK_BYTES).unwrap();
-    assert_eq!(chunk.entries, [Entry { device: old.clone(), statement: statement(1, b"before") }]);
-    assert_eq!((chunk.revision, chunk.is_last), (Revision(1), true));
+    let changes = || store.changes(Revision(0), MAX_CHANGES_BYTES).unwrap();
+    let entry = Entry { device: old.clone(), statement: statement(1, b"before"), revision: Revision(1) };
+    assert_eq!(changes(), Changes { entries: vec![entry], until: Revision(1), head: Revision(1) });
 
     end.send(Ok(())).unwrap();
     assert_eq!(puts.answers().await, [Ok(Revision(2))]);
     wait(&begins);
     assert_eq!(seen(), (Some(statement(2, b"after")), None, Revision(2), 1));
-    assert_eq!(store.chunk(None, MAX_CHUNK_BYTES).unwrap().entries.len(), 1, "the new device is not durable yet");
+    let entry = Entry { device: old.clone(), statement: statement(2, b"after"), revision: Revision(2) };
+    assert_eq!(changes(), Changes { entries: vec![entry.clone()], until: Revision(2), head: Revision(2) });
     drop(end);
     let again = PutError::NotHigher { stored: Version(2), identical: true };
     assert_eq!(more.answers().await, [Ok(Revision(3)), Err(again)]);
     assert_eq!(store.count(), 2);
+    let late = Entry { device: new.clone(), statement: statement(1, b"new"), revision: Revision(3) };
+    assert_eq!(changes().entries, [entry, late]);
 }
 
 /// The kernel may forget what it could not write and report success for the next sync, so there must be no next one.
@@ -137,6 +140,9 @@ async fn after_a_failed_sync_nothing_is_accepted_and_readers_keep_the_durable_co
     assert_eq!(store.put(device("a"), statement(3, b"3")).await, Err(PutError::Failed));
     assert_eq!(store.statement(&device("a")).unwrap(), Some(statement(1, b"1")));
     assert_eq!(store.revision(), Revision(1));
+    let entry = Entry { device: device("a"), statement: statement(1, b"1"), revision: Revision(1) };
+    let durable = Changes { entries: vec![entry], until: Revision(1), head: Revision(1) };
+    assert_eq!(store.changes(Revision(0), MAX_CHANGES_BYTES).unwrap(), durable);
     let failure = store.commits().failure().unwrap().to_string();
     assert_eq!(failure, "the policy store's file cannot be synced: disk on fire");
 }
@@ -155,4 +161,22 @@ async fn within_one_group_each_put_is_judged_by_those_before_it() {
     let expected = [Ok(Revision(2)), Err(stored(false)), Err(stored(true)), Ok(Revision(3))];
     assert_eq!(tasks.answers().await, expected);
     assert_eq!((store.count(), store.commits().syncs()), (2, 2));
+    let changes = store.changes(Revision(1), MAX_CHANGES_BYTES).unwrap();
+    let last = Entry { device: device("same"), statement: statement(6, b"x"), revision: Revision(3) };
+    assert_eq!(changes.entries, [last], "version 5 was replaced in its own group");
+}
+
+/// What is noted ahead of the store would make the daemon skip statements to come, and the store unreadable.
+#[tokio::test]
+async fn nothing_is_noted_as_recorded_that_is_not_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, begins, end) = held_store(&directory);
+    let put = start(&store, [(device("a"), statement(1, b"1"))]);
+    wait(&begins);
+    store.note_recorded(Revision(1)).unwrap();
+    assert_eq!(store.recorded(), Revision(0));
+    drop(end);
+    assert_eq!(put.answers().await, [Ok(Revision(1))]);
+    store.note_recorded(Revision(u64::MAX)).unwrap();
+    assert_eq!(store.recorded(), Revision(1));
 }

@@ -1,17 +1,17 @@
 //! Group commit: one thread writes, and all puts that wait when it begins share one flush and one sync.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use pilot_core::evidence::DeviceName;
 use sled::Batch;
 use tokio::sync::{mpsc, oneshot};
 
-use super::format::{Opened, TOTALS_KEY, Totals, decode_statement, encode_statement};
-use super::view::{Replaced, View};
-use super::{DeviceName, MAX_GROUP, PutError, Revision, Statement};
+use super::format::{Disk, Stored, TOTALS_KEY, Totals};
+use super::view::{Change, Group, View};
+use super::{MAX_GROUP, PutError, Revision, Statement};
 
 /// A put on its way to the writer.
 pub(super) struct Put {
@@ -51,52 +51,56 @@ impl Commits {
 }
 
 pub(super) struct Writer {
-    opened: Opened,
+    disk: Disk,
     totals: Totals,
     view: Arc<View>,
     commits: Arc<Commits>,
     sync: Sync,
 }
 
-/// What became of a group before it was written.
+/// What becomes of the puts that share a sync.
 struct Plan {
-    batch: Batch,
-    replaced: Replaced,
+    group: Group,
     totals: Totals,
     answers: Vec<(oneshot::Sender<Answer>, Answer)>,
 }
 
 impl Writer {
-    pub(super) fn new(opened: Opened, view: Arc<View>, commits: Arc<Commits>, sync: Sync) -> Self {
-        Self { totals: opened.totals, opened, view, commits, sync }
+    pub(super) fn new(disk: Disk, view: Arc<View>, commits: Arc<Commits>, sync: Sync) -> Self {
+        Self { disk, totals: view.totals(), view, commits, sync }
     }
 
     /// Commits group after group, until the queue is closed and empty.
     pub(super) fn run(mut self, mut queue: mpsc::Receiver<Put>) {
         while let Some(first) = queue.blocking_recv() {
-            let mut group = vec![first];
-            while group.len() < MAX_GROUP
+            let mut puts = vec![first];
+            while puts.len() < MAX_GROUP
                 && let Ok(put) = queue.try_recv()
             {
-                group.push(put);
+                puts.push(put);
             }
             // Puts that are dropped without an answer count as failed.
             if self.commits.failure().is_none()
-                && let Err(failure) = self.commit(group)
+                && let Err(failure) = self.commit(puts)
             {
                 self.commits.failure.get_or_init(|| failure);
             }
         }
     }
 
-    fn commit(&mut self, group: Vec<Put>) -> Result<(), CommitError> {
-        let Plan { batch, replaced, totals, answers } = self.plan(group)?;
-        if !replaced.is_empty() {
-            self.view.hide(replaced);
-            self.opened.statements.apply_batch(batch)?;
-            self.opened.database.flush()?;
-            (self.sync)(&self.opened.file)?;
-            self.opened.highest.note(totals.revision)?;
+    fn commit(&mut self, puts: Vec<Put>) -> Result<(), CommitError> {
+        let Plan { group, totals, answers } = self.plan(puts)?;
+        if !group.is_empty() {
+            let mut batch = Batch::default();
+            for (device, change) in &group {
+                batch.insert(device.as_str(), change.after.encode());
+            }
+            batch.insert(TOTALS_KEY, totals.encode());
+            self.view.hide(group);
+            self.disk.statements.apply_batch(batch)?;
+            self.disk.database.flush()?;
+            (self.sync)(&self.disk.file)?;
+            self.disk.highest.note(totals.revision)?;
             self.commits.statements.fetch_add(totals.revision.0 - self.totals.revision.0, Ordering::Relaxed);
             self.commits.syncs.fetch_add(1, Ordering::Relaxed);
             self.totals = totals;
@@ -110,37 +114,35 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes the puts in turn, each judged by what those before it would leave.
-    fn plan(&self, group: Vec<Put>) -> Result<Plan, CommitError> {
-        let mut latest: BTreeMap<DeviceName, Statement> = BTreeMap::new();
-        let mut replaced = Replaced::new();
+    /// Takes the puts in turn, each judged by what those before it would leave, and each with a revision of its own.
+    fn plan(&self, puts: Vec<Put>) -> Result<Plan, CommitError> {
+        let mut group = Group::new();
         let mut totals = self.totals;
-        let mut answers = Vec::with_capacity(group.len());
-        for Put { device, statement, answer } in group {
-            let before = self.opened.statements.get(device.as_str())?;
-            let stored = match latest.get(&device) {
-                Some(statement) => Some(statement.clone()),
-                None => {
-                    before.as_deref().map(|value| decode_statement(value).ok_or(CommitError::Damaged)).transpose()?
-                }
+        let mut answers = Vec::with_capacity(puts.len());
+        for Put { device, statement, answer } in puts {
+            let planned = group.get(&device);
+            let before = match planned {
+                Some(change) => change.before.clone(),
+                None => self.stored(&device)?,
             };
-            if let Some(stored) = stored.filter(|stored| stored.version() >= statement.version()) {
-                let identical = stored == statement;
-                answers.push((answer, Err(PutError::NotHigher { stored: stored.version(), identical })));
+            let latest = planned.map(|change| &change.after).or(before.as_ref()).map(|stored| &stored.statement);
+            if let Some(latest) = latest.filter(|latest| latest.version() >= statement.version()) {
+                let refused = PutError::NotHigher { stored: latest.version(), identical: *latest == statement };
+                answers.push((answer, Err(refused)));
                 continue;
             }
             totals.revision.0 += 1;
-            totals.count += u64::from(before.is_none() && !latest.contains_key(&device));
-            replaced.insert(device.as_str().into(), before);
-            answers.push((answer, Ok(totals.revision)));
-            latest.insert(device, statement);
+            totals.count += u64::from(latest.is_none());
+            let revision = totals.revision;
+            answers.push((answer, Ok(revision)));
+            group.insert(device, Change { before, after: Stored { statement, revision } });
         }
-        let mut batch = Batch::default();
-        for (device, statement) in &latest {
-            batch.insert(device.as_str(), encode_statement(statement));
-        }
-        batch.insert(TOTALS_KEY, totals.encode());
-        Ok(Plan { batch, replaced, totals, answers })
+        Ok(Plan { group, totals, answers })
+    }
+
+    fn stored(&self, device: &DeviceName) -> Result<Option<Stored>, CommitError> {
+        let value = self.disk.statements.get(device.as_str())?;
+        value.map(|value| Stored::decode(&value).ok_or(CommitError::Damaged)).transpose()
     }
 }
 
