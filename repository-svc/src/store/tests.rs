@@ -180,3 +180,57 @@ async fn nothing_is_noted_as_recorded_that_is_not_durable() {
     store.note_recorded(Revision(u64::MAX)).unwrap();
     assert_eq!(store.recorded(), Revision(1));
 }
+
+/// A store of two statements, with one entry of its tree overwritten.
+async fn overwritten(path: &Path, key: &[u8], value: Vec<u8>) -> Result<PolicyStore, OpenError> {
+    {
+        let store = PolicyStore::open(path)?;
+        store.put(device("a"), statement(1, b"1")).await.unwrap();
+        store.put(device("b"), statement(1, b"1")).await.unwrap();
+    }
+    {
+        let disk = format::open(path)?.disk;
+        disk.statements.insert(key, value).unwrap();
+        disk.database.flush().unwrap();
+    }
+    PolicyStore::open(path)
+}
+
+#[tokio::test]
+async fn revisions_that_contradict_each_other_are_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |revision| format::Stored { statement: statement(1, b"1"), revision: Revision(revision) }.encode();
+    let totals = |revision, count| format::Totals { revision: Revision(revision), count }.encode();
+    let cases: [(&str, &[u8], Vec<u8>, Option<&str>); 6] = [
+        ("sound", b"b", of(2), None),
+        ("zero", b"a", of(0), Some("a statement cannot be of revision 0")),
+        ("twice", b"a", of(2), Some("a statement cannot be of revision 2")),
+        ("ahead", b"b", of(3), Some("its last statement is of revision 3, and was of 2 before")),
+        ("behind", format::TOTALS_KEY, totals(3, 2), Some("its last statement is of revision 2, and was of 3 before")),
+        ("counted", format::TOTALS_KEY, totals(2, 3), Some("it has 2 statements, and had 3 before")),
+    ];
+    for (name, key, value, expected) in cases {
+        let opened = overwritten(&directory.path().join(name), key, value).await;
+        let problem = match opened {
+            Ok(_) => None,
+            Err(OpenError::Damaged { problem, .. }) => Some(problem),
+            Err(other) => panic!("{name}: {other}"),
+        };
+        assert_eq!(problem.as_deref(), expected, "{name}");
+    }
+}
+
+/// The index and the tree are two accounts of the same; where they differ, nothing is served.
+#[tokio::test]
+async fn a_statement_that_is_not_of_its_revision_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    PolicyStore::open(&path).unwrap().put(device("a"), statement(1, b"1")).await.unwrap();
+    let Opened { disk, totals, index, .. } = format::open(&path).unwrap();
+    let sound = View::new(disk.statements.clone(), totals, index);
+    assert_eq!(sound.changes(Revision(0), 0).unwrap().entries.len(), 1);
+    for wrong in [(Revision(2), device("a")), (Revision(1), device("b"))] {
+        let view = View::new(disk.statements.clone(), totals, [wrong].into());
+        assert!(matches!(view.changes(Revision(0), 0), Err(ReadError::Damaged)));
+    }
+}
