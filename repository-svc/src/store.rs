@@ -234,7 +234,8 @@ impl PolicyStore {
     /// of the first answer lacks no device of that moment, and has none in an older version.
     ///
     /// If `since` is higher than the head, the reader knew another store, or this one before it was restored from an
-    /// old copy: there are no entries, and `until` is lower than `since`. It has to begin again.
+    /// old copy: there are no entries, and `until` is lower than `since`. It has to begin again. Once such a store has
+    /// grown past `since`, nothing here tells the reader.
     pub fn changes(&self, since: Revision, max_bytes: usize) -> Result<Changes, ReadError> {
         self.view.changes(since, max_bytes.min(MAX_CHANGES_BYTES))
     }
@@ -254,7 +255,7 @@ impl PolicyStore {
     ///
     /// After a kill, statements of a higher revision are durable, and their steps may be missing in the trace; those
     /// that were replaced since are not among them. After a power failure it may be lower than what was noted, and it
-    /// is zero if the note is missing or torn: then more is recorded again, which is harmless.
+    /// is zero if the note is missing or torn: then more than necessary is recorded again.
     pub fn recorded(&self) -> Revision {
         self.recorded.revision()
     }

@@ -201,8 +201,8 @@ async fn revisions_that_contradict_each_other_are_damage() {
     let directory = tempfile::tempdir().unwrap();
     let of = |revision| format::Stored { statement: statement(1, b"1"), revision: Revision(revision) }.encode();
     let totals = |revision, count| format::Totals { revision: Revision(revision), count }.encode();
-    let cases: [(&str, &[u8], Vec<u8>, Option<&str>); 6] = [
-        ("sound", b"b", of(2), None),
+    let cases = [
+        ("sound", b"b".as_slice(), of(2), None),
         ("zero", b"a", of(0), Some("a statement cannot be of revision 0")),
         ("twice", b"a", of(2), Some("a statement cannot be of revision 2")),
         ("ahead", b"b", of(3), Some("its last statement is of revision 3, and was of 2 before")),

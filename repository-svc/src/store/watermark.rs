@@ -57,8 +57,8 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// A missing or torn file counts as zero: everything is recorded again, since a statement twice in a trace does no
-    /// harm and a missing one does.
+    /// A missing or torn file counts as zero, so that everything is recorded again: better twice in the trace than
+    /// missing there.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let file = match Watermark::open(directory, RECORDED) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
