@@ -12,6 +12,7 @@ mod keys;
 mod mesh;
 mod policy;
 mod replace;
+mod run;
 mod vocabulary;
 
 use std::io::{self, Write as _};
@@ -66,6 +67,9 @@ enum Command {
     /// Say who takes part in a mesh: the operator's mesh file
     #[command(subcommand, after_help = mesh::LIFE)]
     Mesh(mesh::Command),
+    /// Run a daemon of a mesh
+    #[command(subcommand)]
+    Run(run::Command),
     /// Print a completion script for a shell
     Completions(generate::Completions),
     /// Print the manual page, or write those of all commands into a directory
@@ -77,8 +81,13 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    let command = match cli.command {
+        // Daemons have logs and exit codes of their own.
+        Some(Command::Run(command)) => return command.execute(),
+        other => other,
+    };
     let mut console = Console::new();
-    let answer = run(cli.command.unwrap_or(Command::Example), &mut console);
+    let answer = run(command.unwrap_or(Command::Example), &mut console);
     console.finish(answer)
 }
 
@@ -105,6 +114,7 @@ fn run(command: Command, console: &mut Console) -> Result<Answer, Failure> {
         Command::Vocabulary(command) => vocabulary::run(command, console),
         Command::Keys(command) => keys::run(command, console),
         Command::Mesh(command) => mesh::run(command, console),
+        Command::Run(_) => Ok(Answer::Yes),
         Command::Completions(arguments) => generate::completions(&arguments, console),
         Command::Man(arguments) => generate::man(&arguments, console),
     }

@@ -86,6 +86,15 @@ impl Names {
         self.items.remove(&id);
     }
 
+    /// The device works under none of the policies that it stated so far.
+    pub fn forget_statements(&mut self, device: DeviceId) {
+        let all = (device, Digest([0; 32]))..=(device, Digest([u8::MAX; 32]));
+        let stated: Vec<_> = self.statements.range(all).map(|(key, _)| *key).collect();
+        for key in stated {
+            self.statements.remove(&key);
+        }
+    }
+
     /// Of each device, only the statements of these policies matter from now on.
     pub fn retain_statements(&mut self, matters: impl Fn(DeviceId, &Digest) -> bool) {
         self.statements.retain(|(device, policy), _| matters(*device, policy));

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 /// The longest line, either way; a longer one ends the connection.
@@ -71,6 +72,8 @@ pub fn listen(directory: &Path) -> io::Result<(Control, mpsc::Receiver<Asked>)> 
     fs::set_permissions(&path, Permissions::from_mode(0o600))?;
     let (sender, receiver) = mpsc::channel(MAX_WAITING);
     let task = tokio::spawn(async move {
+        let hangups = tokio::spawn(hangups(sender.clone()));
+        let _ends_with_us = AbortOnDrop(hangups);
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => drop(tokio::spawn(serve(stream, sender.clone()))),
@@ -79,6 +82,26 @@ pub fn listen(directory: &Path) -> io::Result<(Control, mpsc::Receiver<Asked>)> 
         }
     });
     Ok((Control { path, task }, receiver))
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// SIGHUP is the same as being asked to `reload`, without an answer.
+async fn hangups(asked: mpsc::Sender<Asked>) {
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+    while hangup.recv().await.is_some() {
+        let (answer, _) = oneshot::channel();
+        let request = serde_json::json!({ "command": "reload" });
+        if asked.send(Asked { request, answer }).await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn serve(stream: UnixStream, asked: mpsc::Sender<Asked>) {

@@ -1,0 +1,125 @@
+//! The command line of the repository.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use mesh_runtime::daemon::{self, Failure, control};
+use serde_json::{Value, json};
+
+use crate::config::{Config, EMBEDDED_BROKER, Overrides, data_directory};
+
+const NAME: &str = "repository-svc";
+
+/// The policy repository of a consent mesh: stores controllers' policies and hands them out
+///
+/// Controllers upload signed policy statements; the repository acknowledges them once they are on its disk, and hands
+/// them on unchanged. Subjects verify every signature themselves, so nobody has to trust the repository.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, max_term_width = 100, after_help = CODES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const CODES: &str = "Exit codes: 0 ended as asked, 1 could not go on, 64 bad configuration.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run until SIGTERM or Ctrl-C; SIGHUP looks at the mesh file at once
+    Run(RunArguments),
+    /// Say what a running repository does
+    Status(StatusArguments),
+}
+
+/// How to run.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The configuration (examples/daemons/repository.toml explains it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check_config: bool,
+    /// Keep everything here instead of where the configuration says
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Run an MQTT broker on loopback and use it, for a mesh on one machine
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = EMBEDDED_BROKER)]
+    embedded_broker: Option<SocketAddr>,
+}
+
+/// Whom to ask.
+#[derive(Debug, Args)]
+pub struct StatusArguments {
+    /// The configuration of the running repository
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The data directory, if it is not the one of the configuration
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Print what the daemon says, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// Does what the command line says.
+    pub fn execute(self) -> ExitCode {
+        match self.command {
+            Command::Run(arguments) => arguments.execute(),
+            Command::Status(arguments) => arguments.execute(),
+        }
+    }
+}
+
+impl RunArguments {
+    /// Runs the repository.
+    pub fn execute(self) -> ExitCode {
+        daemon::main(NAME, async {
+            let overrides = Overrides { data: self.data, embedded_broker: self.embedded_broker };
+            let config = Config::load(&self.config, overrides)?;
+            if self.check_config {
+                println!("the configuration is good");
+                return Ok(());
+            }
+            crate::run(config, daemon::asked_to_end()).await
+        })
+    }
+}
+
+impl StatusArguments {
+    fn execute(self) -> ExitCode {
+        let data = self.data.map_or_else(|| data_directory(&self.config), Ok);
+        let request = json!({ "command": "status" });
+        let asked = data.and_then(|data| control::ask(&data, &request).map_err(Failure::runtime));
+        match asked {
+            Ok(status) if self.json => println!("{status}"),
+            Ok(status) => print!("{}", in_words(&status)),
+            Err(failure) => return daemon::report(NAME, &failure),
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+/// The status as sentences.
+fn in_words(status: &Value) -> String {
+    let number = |name: &str| status.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let text = |name: &str| status.get(name).and_then(Value::as_str).unwrap_or("?");
+    let connected = status.get("connected").and_then(Value::as_bool).unwrap_or_default();
+    let mut words = format!(
+        "{} is {}.\nIt lists the policies of {} devices, at revision {}.\n",
+        text("device"),
+        if connected { "connected to its broker" } else { "not connected to its broker" },
+        number("listed"),
+        number("revision"),
+    );
+    words +=
+        &format!("Since its start it answered {} uploads and {} downloads.\n", number("uploads"), number("downloads"));
+    let refused = status.get("refused").and_then(Value::as_object);
+    for (kind, count) in refused.into_iter().flatten() {
+        words += &format!("Refused as {kind}: {count}.\n");
+    }
+    words
+}
