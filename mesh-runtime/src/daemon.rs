@@ -75,7 +75,10 @@ pub fn report(name: &str, failure: &Failure) -> ExitCode {
     failure.code()
 }
 
-/// Resolves when the process is asked to end: SIGTERM, or Ctrl-C.
+/// If this variable is set, the end of standard input ends a daemon: whoever started it has gone.
+pub const END_WITH_STANDARD_INPUT: &str = "CONSENT_MESH_END_WITH_STANDARD_INPUT";
+
+/// Resolves when the process is asked to end: SIGTERM, Ctrl-C, or see [`END_WITH_STANDARD_INPUT`].
 pub async fn asked_to_end() {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -85,5 +88,19 @@ pub async fn asked_to_end() {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        () = end_of_standard_input() => {}
     }
+}
+
+async fn end_of_standard_input() {
+    if std::env::var_os(END_WITH_STANDARD_INPUT).is_none() {
+        return std::future::pending().await;
+    }
+    let (ended, end) = tokio::sync::oneshot::channel();
+    // A thread of its own, which the end of the process does not wait for.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    let _ = end.await;
 }

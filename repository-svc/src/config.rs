@@ -24,6 +24,7 @@ struct File {
     device: String,
     keys: PathBuf,
     data: PathBuf,
+    trace: Option<PathBuf>,
     mesh: MeshSection,
     broker: Option<BrokerSection>,
 }
@@ -57,6 +58,8 @@ pub struct Config {
     pub membership: Membership,
     /// Where everything is kept.
     pub data: PathBuf,
+    /// Where its trace is written.
+    pub trace: PathBuf,
     /// Where messages go.
     pub broker: Broker,
 }
@@ -92,6 +95,7 @@ impl Config {
                 return Err(refuse("broker", &"say which broker to use, or start with `--embedded-broker`"));
             }
         };
-        Ok(Self { name, keys: Arc::new(keys), membership, data, broker })
+        let trace = file.trace.as_ref().map_or_else(|| data.join("trace"), |trace| loaded.resolve(trace));
+        Ok(Self { name, keys: Arc::new(keys), membership, data, trace, broker })
     }
 }

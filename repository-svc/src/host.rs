@@ -116,7 +116,7 @@ impl Repository {
         vocabulary: &'v Vocabulary,
         now: Time,
     ) -> Result<(Self, Driving<'v>), Failure> {
-        let Config { name, keys, membership, data, .. } = config;
+        let Config { name, keys, membership, trace, .. } = config;
         let (directory, mut names) = membership.roll(vocabulary);
         let me = names.id_of(&name).ok_or_else(|| Failure::configuration("the mesh file does not list this device"))?;
         let identity = Identity {
@@ -124,7 +124,7 @@ impl Repository {
             graphs: vec![GraphName::of(&REPOSITORY)],
             mesh_serial: membership.mesh().contents().serial,
         };
-        let opened = Recorder::open(Settings::new(&data.join("trace")), identity, Arc::clone(&keys), now);
+        let opened = Recorder::open(Settings::new(&trace), identity, Arc::clone(&keys), now);
         let (recorder, found) = opened.map_err(Failure::runtime)?;
         tracing::debug!(?found, "trace opened");
 

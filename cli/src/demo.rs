@@ -1,0 +1,216 @@
+//! `consent-mesh demo`: a shopping mall, its daemons as processes of this machine, and what becomes of five people's
+//! addresses in fifteen seconds.
+//!
+//! Nothing here knows the answers: the daemons decide, and the demo asks them what they did.
+
+mod cast;
+mod children;
+mod report;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use consent_mesh::layout::Layout;
+use mesh_runtime::air::simulated::{Hub, World};
+use mesh_runtime::broker::Broker;
+use mesh_runtime::daemon::control::ask;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use self::cast::{Attitude, Cast, MAX_CAST, Person, REPOSITORY};
+use self::children::Daemon;
+use self::report::{Report, Table};
+use crate::console::{Answer, Console, Failure};
+
+/// How long everybody together may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often the table is brought up to date.
+const REFRESH: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A repository, three controllers (the mall, a shop, an advertiser) and five people, each a process of its own, over an \
+MQTT broker and a simulated radio inside this process. Controllers publish what they would like to do; each phone decides \
+for itself and says yes on the air, or stays silent; controllers keep what they were given, and nothing else.
+
+Examples:
+  consent-mesh demo
+  consent-mesh demo --seconds 60 --subjects 12
+  consent-mesh demo --keep mall            keep everything: traces, configurations, data
+  consent-mesh demo --json
+
+Exit codes: 0 done, 1 a daemon failed, 2 errors.")]
+pub(crate) struct Demo {
+    /// How long it runs
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=86_400))]
+    seconds: u64,
+    /// How many people there are
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=MAX_CAST as i64))]
+    subjects: u32,
+    /// How many controllers there are
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=MAX_CAST as i64))]
+    controllers: u32,
+    /// Keep everything in this directory, which must not exist yet
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Print one JSON object at the end, and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+impl Default for Demo {
+    fn default() -> Self {
+        Self { seconds: 15, subjects: 5, controllers: 3, keep: None, json: false }
+    }
+}
+
+/// What the demo cannot go on without.
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Demo(error.to_string())
+}
+
+pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure> {
+    let temporary = match &demo.keep {
+        Some(directory) => {
+            std::fs::create_dir(directory).map_err(|error| failed(format_args!("{}: {error}", directory.display())))?;
+            None
+        }
+        None => Some(tempfile::Builder::new().prefix("consent-mesh-").tempdir().map_err(failed)?),
+    };
+    let root = match (&demo.keep, &temporary) {
+        (Some(directory), _) => directory.canonicalize().map_err(failed)?,
+        (None, Some(directory)) => directory.path().to_owned(),
+        (None, None) => return Err(failed("no directory")),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(failed)?;
+    let interrupted = runtime.block_on(async { tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()) });
+    let mut interrupted = interrupted.map_err(failed)?;
+    let broker = runtime.block_on(Broker::start(([127, 0, 0, 1], 0).into())).map_err(failed)?;
+    let hub = runtime.block_on(Hub::start(World::default())).map_err(failed)?;
+    let (controllers, people) = (cast::controllers(demo.controllers), cast::people(demo.subjects));
+    let mut layout = Layout::new(&root, &cast::vocabulary(&controllers), &broker.url(), &hub.address().to_string())
+        .map_err(failed)?;
+    cast::lay_out(&mut layout, &controllers, &people).map_err(failed)?;
+
+    let mut play = Play { demo, layout, controllers, people, daemons: Vec::new(), runtime: &runtime };
+    if !demo.json {
+        play.introduce(console)?;
+    }
+    let outcome = play.start().and_then(|()| play.watch(&mut interrupted, console));
+    let report = outcome.and_then(|()| play.ask_everybody());
+    let killed = children::end(std::mem::take(&mut play.daemons));
+    runtime.block_on(async {
+        hub.stop().await;
+        broker.stop().await;
+    });
+    let report = report?;
+    if !killed.is_empty() {
+        console.complain(format_args!("{} had to be killed", killed.join(", ")));
+    }
+    if demo.json {
+        writeln!(console, "{}", report.json(&play.layout))?;
+    } else {
+        report.print(&play.layout, demo.keep.is_some(), console)?;
+    }
+    Ok(if killed.is_empty() { Answer::Yes } else { Answer::No })
+}
+
+/// The demo under way.
+struct Play<'d> {
+    demo: &'d Demo,
+    layout: Layout,
+    controllers: Vec<Cast>,
+    people: Vec<Person>,
+    daemons: Vec<Daemon>,
+    runtime: &'d Runtime,
+}
+
+impl Play<'_> {
+    fn introduce(&self, console: &mut Console) -> Result<(), Failure> {
+        writeln!(console, "A shopping mall. Its gates hear phones; whose address may they keep?\n")?;
+        for Person { name, attitude, .. } in &self.people {
+            writeln!(console, "  {name:<10} {}", attitude.describe())?;
+        }
+        writeln!(console)?;
+        console.flush()?;
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), Failure> {
+        let gates = self.controllers.iter().map(|cast| ("dc-gateway", cast.name.clone()));
+        let phones = self.people.iter().map(|person| ("ds-gateway", person.name.clone()));
+        let all: Vec<_> = [("repository", REPOSITORY.to_owned())].into_iter().chain(gates).chain(phones).collect();
+        for (kind, name) in all {
+            let (config, log) = (self.layout.config(&name), self.layout.log(&name));
+            self.daemons.push(Daemon::start(kind, &name, &config, &log).map_err(failed)?);
+        }
+        let begun = Instant::now();
+        let mut waiting: Vec<String> = self.daemons.iter().map(|daemon| daemon.name.clone()).collect();
+        while !waiting.is_empty() {
+            waiting.retain(|name| self.ask(name, "status").is_none());
+            self.check_alive()?;
+            if begun.elapsed() > START_TIMEOUT {
+                return Err(failed(format_args!("{} did not start in time", waiting.join(", "))));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn check_alive(&mut self) -> Result<(), Failure> {
+        match self.daemons.iter_mut().find_map(|daemon| daemon.has_ended().then(|| daemon.name.clone())) {
+            None => Ok(()),
+            Some(name) => {
+                let log = std::fs::read_to_string(self.layout.log(&name)).unwrap_or_default();
+                let last = log.lines().last().unwrap_or("it said nothing").to_owned();
+                Err(failed(format_args!("{name} has ended: {last}")))
+            }
+        }
+    }
+
+    /// Shows what happens, until the time is over or somebody presses Ctrl-C.
+    fn watch(&mut self, interrupted: &mut tokio::signal::unix::Signal, console: &mut Console) -> Result<(), Failure> {
+        let (begun, lasts) = (Instant::now(), Duration::from_secs(self.demo.seconds));
+        let mut table = Table::new(console.is_terminal());
+        let mut has_changed_minds = false;
+        while begun.elapsed() < lasts {
+            self.check_alive()?;
+            if !self.demo.json {
+                let report = self.ask_everybody()?;
+                let left = lasts.saturating_sub(begun.elapsed()).as_secs();
+                table.show(&report, left, console)?;
+            }
+            if !has_changed_minds && begun.elapsed() >= lasts / 2 {
+                has_changed_minds = true;
+                self.change_minds(console)?;
+            }
+            let wait = REFRESH.min(lasts.saturating_sub(begun.elapsed()));
+            let is_interrupted = async { tokio::time::timeout(wait, interrupted.recv()).await.is_ok() };
+            if self.runtime.block_on(is_interrupted) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_minds(&self, console: &mut Console) -> Result<(), Failure> {
+        for person in self.people.iter().filter(|person| person.attitude == Attitude::ChangesHerMind) {
+            if !self.demo.json {
+                writeln!(console, "\n  {} changes her mind: ds-gateway withdraw\n", person.name)?;
+            }
+            ask(&self.layout.data(&person.name), &json!({ "command": "withdraw" })).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&self, name: &str, command: &str) -> Option<Value> {
+        ask(&self.layout.data(name), &json!({ "command": command })).ok()
+    }
+
+    fn ask_everybody(&self) -> Result<Report, Failure> {
+        Report::gather(&self.layout, &self.controllers, &self.people, |name, command| self.ask(name, command))
+            .map_err(failed)
+    }
+}
