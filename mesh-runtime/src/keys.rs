@@ -11,8 +11,11 @@
 //!
 //! The first line is neither TOML, JSON nor a policy on purpose: whatever else of ours is given such a file by mistake
 //! stops there, and an error that shows the line shows no secret.
+//!
+//! Secrets that are 32 bytes and nothing else, such as an audit key, have files of their own: [`secret_file`].
 
 mod file;
+pub mod secret_file;
 
 use std::fmt;
 use std::path::Path;

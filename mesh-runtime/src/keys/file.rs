@@ -18,7 +18,7 @@ const FIRST_WORDS: &str = "consent-mesh secret keys ";
 const SIGNING_PREFIX: &str = "ed25519-secret:";
 const SEALING_PREFIX: &str = "x25519-secret:";
 /// Permissions of a new file.
-const PRIVATE: u32 = 0o600;
+pub(super) const PRIVATE: u32 = 0o600;
 /// What group and others may do.
 const OF_OTHERS: u32 = 0o077;
 
@@ -108,7 +108,7 @@ fn text(keys: &SecretKeys) -> Zeroizing<String> {
 }
 
 /// A file lasts once its directory is on the disk.
-fn sync_parent(path: &Path) -> io::Result<()> {
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
 }
@@ -134,8 +134,8 @@ pub(super) fn load(path: &Path) -> Result<SecretKeys, KeyFileError> {
     SecretKeys::from_secrets(&signing, &sealing).map_err(|_| malformed())
 }
 
-/// The contents of a file that only we can read.
-fn read(path: &Path) -> Result<Zeroizing<String>, KeyFileError> {
+/// A file that only we can read.
+pub(super) fn open(path: &Path) -> Result<File, KeyFileError> {
     let at = |source| KeyFileError::Io { path: path.into(), source };
     // Before it is opened, because a pipe would keep us waiting.
     if !path.metadata().map_err(at)?.is_file() {
@@ -152,11 +152,17 @@ fn read(path: &Path) -> Result<Zeroizing<String>, KeyFileError> {
     if mode & OF_OTHERS != 0 {
         return Err(KeyFileError::Permissions { path: path.into(), mode });
     }
+    Ok(file)
+}
+
+/// The contents of a file that only we can read.
+fn read(path: &Path) -> Result<Zeroizing<String>, KeyFileError> {
+    let file = open(path)?;
     // Room for all of it: a buffer that grows leaves copies behind.
     let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES + 1));
     match file.take(MAX_KEY_FILE_BYTES as u64 + 1).read_to_string(&mut text) {
         Ok(read) if read <= MAX_KEY_FILE_BYTES => Ok(text),
-        Err(source) if source.kind() != ErrorKind::InvalidData => Err(at(source)),
+        Err(source) if source.kind() != ErrorKind::InvalidData => Err(KeyFileError::Io { path: path.into(), source }),
         // Too large, or no text.
         _ => Err(KeyFileError::Malformed(path.into())),
     }

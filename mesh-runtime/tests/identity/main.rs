@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot write its files has failed")]
 
 mod key_files;
+mod secret_files;
 mod trust;
