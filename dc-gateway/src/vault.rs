@@ -24,7 +24,6 @@
 //! was erased is noted in the file, so [`Vault::open`] compacts what a crash left over.
 
 mod file;
-mod key_file;
 mod open;
 mod seal;
 mod tables;
@@ -33,15 +32,14 @@ use std::fmt;
 use std::path::PathBuf;
 
 use pilot_core::codec::Digest;
+use pilot_core::evidence::Pseudonym;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 use redb::{Database, ReadableTableMetadata, WriteTransaction};
 use zeroize::Zeroizing;
 
-pub use self::key_file::KeyFileError;
 pub use self::open::OpenError;
-pub use self::seal::{AuditKey, Pseudonym};
 use self::seal::{RecordKey, SealError, VaultKey};
 
 /// The longest value. Addresses have six bytes; this leaves room for other datatypes.

@@ -16,8 +16,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use dc_gateway::vault::{AuditKey, Description, Pseudonym, Secret, Vault};
+use dc_gateway::vault::{Description, Secret, Vault};
 use pilot_core::codec::Digest;
+use pilot_core::evidence::{AuditKey, Pseudonym};
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;

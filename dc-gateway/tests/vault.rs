@@ -13,10 +13,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dc_gateway::vault::{
-    AuditKey, Description, Handle, KeyFileError, MAX_VALUE_BYTES, OpenError, Pseudonym, Secret, Swept, Vault,
-};
+use dc_gateway::vault::{Description, Handle, MAX_VALUE_BYTES, OpenError, Secret, Swept, Vault};
+use mesh_runtime::keys::KeyFileError;
+use mesh_runtime::keys::secret_file::SecretFileError;
 use pilot_core::codec::Digest;
+use pilot_core::evidence::{AuditKey, Pseudonym};
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
@@ -269,7 +270,7 @@ fn the_key_file_is_private_and_needed() {
     for mode in [0o640, 0o604, 0o660, 0o601] {
         fs::set_permissions(place.key(), fs::Permissions::from_mode(mode)).unwrap();
         let error = place.open_at(NOW).unwrap_err();
-        assert!(matches!(error, OpenError::Key(KeyFileError::Permissions { .. })), "{error}");
+        assert!(matches!(error, OpenError::Key(SecretFileError::File(KeyFileError::Permissions { .. }))), "{error}");
         assert!(error.to_string().contains(&format!("mode {mode:04o}")), "{error}");
     }
     fs::set_permissions(place.key(), fs::Permissions::from_mode(0o400)).unwrap();
@@ -281,7 +282,7 @@ fn the_key_file_is_private_and_needed() {
     assert!(!place.key().exists(), "no new key for an old vault");
     for wrong in [&key[..31], &[&key[..], b"\n"].concat()] {
         write_key(&place, wrong);
-        assert!(matches!(place.open_at(NOW), Err(OpenError::Key(KeyFileError::Length(_)))));
+        assert!(matches!(place.open_at(NOW), Err(OpenError::Key(SecretFileError::Length(_)))));
     }
     write_key(&place, &[9; 32]);
     let before = fs::read(place.vault()).unwrap();

@@ -7,11 +7,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use mesh_runtime::keys::secret_file::{self, SecretFileError};
 use pilot_core::value::Time;
 use redb::{Builder, Database, DatabaseError, StorageError, WriteTransaction};
 
 use super::file::{self, Bounded, HeaderError};
-use super::key_file::{self, KeyFileError};
 use super::seal::VaultKey;
 use super::{Swept, Vault, VaultError, tables};
 
@@ -23,7 +23,7 @@ const CACHE_BYTES: usize = 4 << 20;
 pub enum OpenError {
     /// The key file.
     #[error(transparent)]
-    Key(#[from] KeyFileError),
+    Key(#[from] SecretFileError),
     /// There is a vault but no key for it.
     #[error("the vault `{vault}` exists, but not its key file `{key}`; without it nothing in it can be read")]
     KeyMissing {
@@ -87,10 +87,10 @@ impl Vault {
     /// damage; a damaged vault is refused.
     pub fn open(path: &Path, key_file: &Path, now: Time) -> Result<(Self, Swept), OpenError> {
         let at = |source| OpenError::Io { path: path.into(), source };
-        let key = key_file::load(key_file)?;
+        let key = secret_file::load(key_file)?;
         let key = match (key, fs::exists(path).map_err(at)?) {
             (Some(key), _) => VaultKey::new(key),
-            (None, false) => VaultKey::new(key_file::create(key_file)?),
+            (None, false) => VaultKey::new(secret_file::create(key_file)?),
             (None, true) => return Err(OpenError::KeyMissing { vault: path.into(), key: key_file.into() }),
         };
         if !fs::exists(path).map_err(at)? {
@@ -198,20 +198,20 @@ fn recognise(path: &Path, key_file: &Path, key: &VaultKey, database: &Database) 
 }
 
 /// The name under which a file is written before it takes its place.
-pub(super) fn draft(path: &Path) -> PathBuf {
+fn draft(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".new");
     name.into()
 }
 
-pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
 }
 
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }

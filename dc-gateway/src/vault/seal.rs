@@ -1,22 +1,16 @@
-//! Keys, seals and pseudonyms: XChaCha20-Poly1305 and HMAC-SHA256, and nothing of our own.
+//! Keys and seals: XChaCha20-Poly1305, and nothing of our own.
 //!
 //! A sealed text is a random nonce (24 bytes) and the ciphertext with its tag. Nonces of this length can be drawn at
 //! random for as many records as a disk can hold.
 
-use std::fmt;
-
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{Handle, Secret};
 
 /// How long a nonce is.
 const NONCE_BYTES: usize = 24;
-/// SHA-256 works on blocks of this length, and HMAC fills its key up to it with zeros.
-const BLOCK_BYTES: usize = 64;
 
 /// Why something could not be sealed or opened.
 #[derive(Debug, Clone, Copy)]
@@ -100,72 +94,9 @@ impl VaultKey {
     }
 }
 
-/// The controller's audit key: who has it can tell which pseudonym is whose.
-#[derive(Clone)]
-pub struct AuditKey(Zeroizing<[u8; 32]>);
-
-impl AuditKey {
-    /// This key.
-    pub fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Debug for AuditKey {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("AuditKey(..)")
-    }
-}
-
-/// What stands for an item (an address): HMAC-SHA256 of it under the audit key.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pseudonym([u8; 32]);
-
-impl Pseudonym {
-    /// Of an item, under a key.
-    pub fn of(item: &[u8], key: &AuditKey) -> Self {
-        let mut block = Zeroizing::new([0; BLOCK_BYTES]);
-        block.iter_mut().zip(key.0.iter()).for_each(|(to, from)| *to = *from);
-        let block: &[u8; BLOCK_BYTES] = &block;
-        let mut hmac = <Hmac<Sha256> as KeyInit>::new(block.into());
-        hmac.update(item);
-        Self(hmac.finalize().into_bytes().into())
-    }
-
-    /// One that was stored.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// Its bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Pseudonym {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Pseudonym {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Pseudonym({self})")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Computed with Python's `hmac.new(bytes(range(32)), address, "sha256")`.
-    #[test]
-    fn a_pseudonym_is_the_hmac_of_the_item() {
-        let key: [u8; 32] = std::array::from_fn(|at| at as u8);
-        let pseudonym = Pseudonym::of(&[0xC0, 0xFF, 0xEE, 0x12, 0x34, 0x56], &AuditKey::new(Zeroizing::new(key)));
-        assert_eq!(pseudonym.to_string(), "e06474a63a92790c97567cba51230685ff78616c9af8373b10c5627265ba7338");
-    }
 
     #[test]
     fn a_seal_holds_for_its_key_its_context_and_its_text_only() {
