@@ -5,6 +5,8 @@
 //!
 //! # Where to read
 //!
-//! [`vault`]: the personal data on disk, and what "erased" means.
+//! * [`filter`]: what of all that the radio hears is worth the graph's time.
+//! * [`vault`]: the personal data on disk, and what "erased" means.
 
+pub mod filter;
 pub mod vault;
