@@ -107,6 +107,9 @@ pub(crate) enum Failure {
     /// A name that the example needs and its vocabulary does not have.
     #[error("the example's vocabulary has no {0}")]
     Example(&'static str),
+    /// The demo cannot go on.
+    #[error("the demo: {0}")]
+    Demo(String),
     /// A file that cannot be written.
     #[error("{0}: cannot be written: {1}")]
     Write(Origin, io::Error),

@@ -85,7 +85,8 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
         (None, None) => return Err(failed("no directory")),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(failed)?;
-    let interrupted = runtime.block_on(async { tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()) });
+    let interrupted =
+        runtime.block_on(async { tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()) });
     let mut interrupted = interrupted.map_err(failed)?;
     let broker = runtime.block_on(Broker::start(([127, 0, 0, 1], 0).into())).map_err(failed)?;
     let hub = runtime.block_on(Hub::start(World::default())).map_err(failed)?;

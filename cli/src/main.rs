@@ -5,6 +5,7 @@
 //! rewrite them.
 
 mod console;
+mod demo;
 mod example;
 mod generate;
 mod input;
@@ -36,7 +37,7 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Without a command, `example` is run: it shows vocabulary, policies and decisions on one page.
+Without a command, `demo` is run: a whole mesh at work on this machine for a few seconds.
 
 A policy file (see `consent-mesh policy --help`):
   policy offers-and-hotels {
@@ -53,6 +54,8 @@ Exit codes: 0 yes or fine, 1 no (refused, not formatted, findings with --deny), 
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a whole mesh on this machine: a shopping mall and its visitors (what happens without a command)
+    Demo(demo::Demo),
     /// Walk through the paper's running example: a cookie banner, and what Alice may choose
     Example,
     /// Check, format, show and compare policies
@@ -87,7 +90,7 @@ fn main() -> ExitCode {
         other => other,
     };
     let mut console = Console::new();
-    let answer = run(command.unwrap_or(Command::Example), &mut console);
+    let answer = run(command.unwrap_or_else(|| Command::Demo(demo::Demo::default())), &mut console);
     console.finish(answer)
 }
 
@@ -109,6 +112,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn run(command: Command, console: &mut Console) -> Result<Answer, Failure> {
     match command {
+        Command::Demo(demo) => demo::run(&demo, console),
         Command::Example => example::run(console),
         Command::Policy(command) => policy::run(command, console),
         Command::Vocabulary(command) => vocabulary::run(command, console),

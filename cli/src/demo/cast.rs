@@ -133,7 +133,9 @@ pub(super) fn lay_out(layout: &mut Layout, controllers: &[Cast], people: &[Perso
 
 fn wishes(attitude: Attitude, until: u64) -> (String, String) {
     let policy = |name: &str, entity: &str, condition: &str, purposes: &str| {
-        format!("policy {name} {{\n  collect MACAddress by {entity}\n{condition}    for {purposes}\n    until {until}\n}}\n")
+        format!(
+            "policy {name} {{\n  collect MACAddress by {entity}\n{condition}    for {purposes}\n    until {until}\n}}\n"
+        )
     };
     let all = ["ServiceUsageAnalytics", "PersonalisedBenefits", "TargetedAdvertising"].join(", ");
     let (adult, always) = ("    when age >= 18\n", "");
