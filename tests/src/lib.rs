@@ -1,0 +1,229 @@
+//! What the end-to-end tests stand on: a mesh of real processes, a broker of either kind, and waiting with a limit.
+//!
+//! Daemons run from the release build of `consent-mesh`, as they are shipped. Everything listens on loopback, at ports
+//! that the operating system chose, and ends with the test.
+
+pub mod broker;
+pub mod peer;
+pub mod process;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use consent_mesh::layout::{Controller, Layout, Subject};
+use mesh_runtime::air::simulated::{Hub, World};
+use mesh_runtime::daemon::control::{AskError, ask};
+use pilot_core::value::Time;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+pub use self::broker::{Broker, Kind};
+pub use self::process::Daemon;
+
+/// Longer than any awaited event takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The words of the tests.
+pub const VOCABULARY: &str = "\
+extends = \"default\"
+
+[entities]
+registrar = []
+mall = []
+shop = []
+bookshop = [\"shop\"]
+advertiser = []
+";
+
+/// A mesh: files, broker, air, processes.
+pub struct Mesh {
+    /// Its files.
+    pub layout: Layout,
+    /// Its broker.
+    pub broker: Broker,
+    hub: Option<Hub>,
+    daemons: BTreeMap<String, Daemon>,
+    kinds: BTreeMap<String, &'static str>,
+    /// For what is not a process.
+    pub runtime: Runtime,
+    directory: TempDir,
+}
+
+impl Mesh {
+    /// A mesh with a repository, which does not run yet.
+    pub fn new(kind: Kind) -> Self {
+        Self::in_world(kind, World::default())
+    }
+
+    /// The same, in another air.
+    pub fn in_world(kind: Kind, world: World) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let directory = TempDir::new().unwrap();
+        let broker = Broker::start(kind, &runtime);
+        let hub = runtime.block_on(Hub::start(world)).unwrap();
+        let air = hub.address().to_string();
+        let mut layout = Layout::new(directory.path(), VOCABULARY, &broker.url(), &air).unwrap();
+        layout.repository("registry", "registrar").unwrap();
+        let kinds = BTreeMap::from([("registry".to_owned(), "repository")]);
+        Self { layout, broker, hub: Some(hub), daemons: BTreeMap::new(), kinds, runtime, directory }
+    }
+
+    /// Where everything is.
+    pub fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Adds a controller and signs the mesh file.
+    pub fn controller(&mut self, name: &str, entity: &str, policy: &str) {
+        self.layout.controller(&Controller { name, entity, policy, settings: "" }).unwrap();
+        self.layout.sign().unwrap();
+        self.kinds.insert(name.to_owned(), "dc-gateway");
+    }
+
+    /// Adds a subject.
+    pub fn subject(&mut self, name: &str, address: &str, policies: &str, settings: &str) {
+        self.layout.subject(&Subject { name, address, policies, settings }).unwrap();
+        self.kinds.insert(name.to_owned(), "ds-gateway");
+    }
+
+    /// Starts a daemon and waits until it answers.
+    pub fn start(&mut self, name: &str) {
+        self.launch(name);
+        self.until(name, "status", "it answers", |_| Some(()));
+    }
+
+    /// Starts a daemon.
+    pub fn launch(&mut self, name: &str) {
+        let kind = self.kinds[name];
+        let daemon = Daemon::start(kind, &self.layout.config(name), &self.layout.log(name));
+        self.daemons.insert(name.to_owned(), daemon);
+    }
+
+    /// Asks a daemon to end, and expects it to do so in order.
+    pub fn stop(&mut self, name: &str) {
+        let ended = self.daemons.remove(name).expect("it runs").stop();
+        assert!(ended.success(), "{name} ended with {ended}\n{}", self.log(name));
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self, name: &str) {
+        self.daemons.remove(name).expect("it runs").kill();
+    }
+
+    /// A running daemon.
+    pub fn daemon(&self, name: &str) -> &Daemon {
+        &self.daemons[name]
+    }
+
+    /// What a daemon said on its standard error.
+    pub fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.layout.log(name)).unwrap_or_default()
+    }
+
+    /// Asks a daemon.
+    pub fn ask(&self, name: &str, request: &Value) -> Result<Value, AskError> {
+        ask(&self.layout.data(name), request)
+    }
+
+    /// Asks a daemon that is there.
+    pub fn command(&self, name: &str, command: &str) -> Value {
+        self.ask(name, &json!({ "command": command }))
+            .unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.log(name)))
+    }
+
+    /// Asks a daemon until its answer is the wanted one.
+    pub fn until<T>(&self, name: &str, command: &str, what: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
+        let begun = Instant::now();
+        let mut last = Value::Null;
+        while begun.elapsed() < PATIENCE {
+            if let Ok(answer) = self.ask(name, &json!({ "command": command })) {
+                if let Some(found) = wanted(&answer) {
+                    return found;
+                }
+                last = answer;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("waited in vain until of {name}: {what}\nlast answer: {last}\nits log:\n{}", self.log(name));
+    }
+
+    /// How many items a controller holds.
+    pub fn held(&self, name: &str) -> usize {
+        self.command(name, "held")["held"].as_array().expect("a list").len()
+    }
+
+    /// Waits until a controller holds so many items.
+    pub fn until_held(&self, name: &str, count: usize) {
+        let is_count = |answer: &Value| (answer["held"].as_array()?.len() == count).then_some(());
+        self.until(name, "held", &format!("it holds {count}"), is_count);
+    }
+
+    /// Waits until the repository lists so many policies.
+    pub fn until_listed(&self, count: u64) {
+        let is_count = |answer: &Value| (answer["listed"].as_u64()? == count).then_some(());
+        self.until("registry", "status", &format!("it lists {count}"), is_count);
+    }
+
+    /// What a subject decides about a controller: yes or no, and why. `None` if she does not know it.
+    pub fn decision(&self, subject: &str, controller: &str) -> Option<(bool, String)> {
+        let answer = self.command(subject, "decide");
+        decision_in(&answer, controller)
+    }
+
+    /// Waits until a subject decides so about a controller; returns why.
+    pub fn until_decided(&self, subject: &str, controller: &str, accepted: bool) -> String {
+        self.until(subject, "decide", &format!("{controller}: {accepted}"), |answer| {
+            decision_in(answer, controller).filter(|(says, _)| *says == accepted).map(|(_, why)| why)
+        })
+    }
+}
+
+fn decision_in(answer: &Value, controller: &str) -> Option<(bool, String)> {
+    let mut decisions = answer["decisions"].as_array()?.iter();
+    let decision = decisions.find(|decision| decision["controller"] == controller)?;
+    Some((decision["accepted"].as_bool()?, decision["why"].as_str()?.to_owned()))
+}
+
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        self.daemons.clear();
+        if let Some(hub) = self.hub.take() {
+            self.runtime.block_on(hub.stop());
+        }
+        self.broker.stop(&self.runtime);
+    }
+}
+
+/// A policy that lets an entity collect addresses for a purpose, for so many seconds from now.
+pub fn policy(name: &str, entity: &str, purpose: &str, seconds: u64) -> String {
+    let until = now().unix() + seconds;
+    format!("policy {name} {{\n  collect MACAddress by {entity}\n    for {purpose}\n    until {until}\n}}\n")
+}
+
+/// The clock.
+pub fn now() -> Time {
+    use mesh_runtime::driver::clock::{Clock as _, SystemClock};
+    SystemClock.now()
+}
+
+/// Every file below a directory that contains these bytes.
+pub fn files_with(root: &Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                directories.push(entry.path());
+            } else if kind.is_file() {
+                let content = std::fs::read(entry.path()).unwrap_or_default();
+                if content.windows(bytes.len()).any(|window| window == bytes) {
+                    found.push(entry.path());
+                }
+            }
+        }
+    }
+    found
+}
