@@ -68,10 +68,23 @@ pub enum MembershipError {
 impl Membership {
     /// Opens a mesh file of an operator; what was learnt from earlier ones is in `trust_path`.
     pub fn open(path: &Path, operator: VerifyingKey, trust_path: &Path, now: Time) -> Result<Self, MembershipError> {
+        let membership = Self::peek(path, operator, trust_path, now)?;
+        membership.remember()?;
+        Ok(membership)
+    }
+
+    /// The same, but nothing is written: to look whether a configuration makes sense. [`Self::remember`] before anything
+    /// relies on it.
+    pub fn peek(path: &Path, operator: VerifyingKey, trust_path: &Path, now: Time) -> Result<Self, MembershipError> {
         let mut trust = Trust::load(trust_path, operator)?;
         let modified = modified(path);
-        let mesh = open(path, &mut trust, trust_path, now)?;
+        let mesh = learn(path, &mut trust, now)?;
         Ok(Self { path: path.into(), trust_path: trust_path.into(), trust, mesh, looked: now, modified })
+    }
+
+    /// Stores what was learnt from the file, so that no older one comes back after a restart.
+    pub fn remember(&self) -> Result<(), MembershipError> {
+        Ok(self.trust.store(&self.trust_path)?)
     }
 
     /// Who is in it.
@@ -176,13 +189,17 @@ impl Membership {
 /// Learns from a file, and remembers that before anything relies on it.
 fn open(path: &Path, trust: &mut Trust, trust_path: &Path, now: Time) -> Result<MeshFile, MembershipError> {
     let before = trust.clone();
-    let signed = SignedMesh::read(path)?;
-    let mesh =
-        trust.open(&signed, now).map_err(|error| MembershipError::Mesh { path: path.into(), error: error.into() })?;
+    let mesh = learn(path, trust, now)?;
     if *trust != before {
         trust.store(trust_path)?;
     }
     Ok(mesh)
+}
+
+/// Opens a file by an operator's key that is believed.
+fn learn(path: &Path, trust: &mut Trust, now: Time) -> Result<MeshFile, MembershipError> {
+    let signed = SignedMesh::read(path)?;
+    trust.open(&signed, now).map_err(|error| MembershipError::Mesh { path: path.into(), error: error.into() })
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
