@@ -1,0 +1,141 @@
+//! The command line: `ds-gateway run`, and the other commands, which speak to a gateway that runs.
+
+mod words;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use mesh_runtime::daemon::{self, BAD_CONFIGURATION, Failure, control};
+use serde_json::{Value, json};
+
+use crate::config::Config;
+
+/// The name in messages.
+pub const NAME: &str = "ds-gateway";
+
+/// Say by radio, and only to those whose policy you accept, that they may have your address
+///
+/// A gateway has your policies, in which you say who may collect what about you, for which purposes, until when, and who
+/// may receive it next. It asks a repository for the policies of all controllers of a mesh, and advertises for those that
+/// ask for no more than you allow.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Start with examples/daemons/ds-gateway.toml, which explains every setting:
+  ds-gateway run --config ds-gateway.toml --check-config
+  ds-gateway run --config ds-gateway.toml
+In another terminal:
+  ds-gateway decide --config ds-gateway.toml
+  ds-gateway withdraw --config ds-gateway.toml --controller mall-gate
+
+Exit codes: 0 done, 1 it failed or no gateway runs, 64 bad configuration or usage.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway until SIGTERM or Ctrl-C; SIGHUP looks at all files again
+    Run(RunArguments),
+    /// Say how things are
+    Status(Asking),
+    /// For each controller known: yes or no, and why
+    Decide(Asking),
+    /// Take back what was released: the gateway falls silent at once, and those who have it are told to erase it
+    Withdraw {
+        /// From this device or organisation only [default: from everybody]
+        #[arg(long, value_name = "NAME")]
+        controller: Option<String>,
+        #[command(flatten)]
+        asking: Asking,
+    },
+    /// Let a controller have data again from which you have withdrawn
+    Admit {
+        /// The device or organisation
+        #[arg(long, value_name = "NAME")]
+        controller: String,
+        #[command(flatten)]
+        asking: Asking,
+    },
+    /// Read your policies again
+    Reload(Asking),
+}
+
+/// What it takes to run a gateway.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The configuration (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration can be used; nothing is written
+    #[arg(long)]
+    check_config: bool,
+}
+
+/// How to find a gateway that runs, and how to print its answer.
+#[derive(Debug, Args)]
+struct Asking {
+    /// The configuration of the gateway
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print the gateway's answer as it is
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// Does what was asked.
+    pub fn execute(&self) -> ExitCode {
+        let name = |controller: &Option<String>| json!(controller);
+        match &self.command {
+            Command::Run(run) => run.execute(),
+            Command::Status(asking) => asking.ask(&json!({ "command": "status" }), words::status),
+            Command::Decide(asking) => asking.ask(&json!({ "command": "decide" }), words::decisions),
+            Command::Withdraw { controller, asking } => {
+                asking.ask(&json!({ "command": "withdraw", "controller": name(controller) }), words::withdrawn)
+            }
+            Command::Admit { controller, asking } => {
+                asking.ask(&json!({ "command": "admit", "controller": controller }), words::admitted)
+            }
+            Command::Reload(asking) => asking.ask(&json!({ "command": "reload" }), words::reloaded),
+        }
+    }
+}
+
+impl RunArguments {
+    /// Runs the gateway, or looks at its configuration.
+    pub fn execute(&self) -> ExitCode {
+        let config = match Config::load(&self.config) {
+            Ok(config) => config,
+            Err(failure) => return daemon::report(NAME, &failure),
+        };
+        if self.check_config {
+            println!("{}: the configuration can be used", self.config.display());
+            return ExitCode::SUCCESS;
+        }
+        daemon::main(NAME, crate::run(config, daemon::asked_to_end()))
+    }
+}
+
+impl Asking {
+    fn ask(&self, request: &Value, words: fn(&Value) -> String) -> ExitCode {
+        let asked = Config::data_directory(&self.config)
+            .and_then(|data| control::ask(&data, request).map_err(Failure::runtime));
+        match asked {
+            Ok(answer) if self.json => println!("{answer}"),
+            Ok(answer) => print!("{}", words(&answer)),
+            Err(failure) => return daemon::report(NAME, &failure),
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+/// Says what is wrong with the command line, or what was asked of it: help, or the version.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody can be told of a failure here.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(BAD_CONFIGURATION) } else { ExitCode::SUCCESS }
+}

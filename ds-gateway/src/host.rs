@@ -1,0 +1,384 @@
+//! What the gateway does with what its graph says: it asks, opens answers, puts frames on the air and repeats notices.
+//!
+//! * this file: the gateway, and the order in which things happen;
+//! * `policies`: from requestPolicies↑ to downloadPolicies↓;
+//! * `release`: from broadcast↑ to a frame on the air, and from withdraw↑ to a notice;
+//! * `user`: what she asks and decides.
+//!
+//! **Stored, then sent.** Frames and notices leave in [`Host::settle`] only, after the state that remembers them is on the
+//! disk: who may have the item is known after any crash. Falling silent does not wait for anything.
+
+mod policies;
+mod release;
+mod user;
+
+use std::path::PathBuf;
+
+use mesh_runtime::air::{Address, Advertiser, Air, FrameBytes, Health, Sightings};
+use mesh_runtime::daemon::control::Asked;
+use mesh_runtime::daemon::membership::Membership;
+use mesh_runtime::daemon::state_file;
+use mesh_runtime::driver::clock::ClockProblem;
+use mesh_runtime::driver::run::Host;
+use mesh_runtime::driver::{Decision, DriveError, Driver, NoRoom, Outcome, RecordError};
+use mesh_runtime::journal::Journal;
+use mesh_runtime::link::{self, Disconnection, Event, SubscribeError, Topic};
+use mesh_runtime::protocol::post::Post;
+use mesh_runtime::protocol::requests::Requests;
+use pilot_core::evidence::DeviceName;
+use pilot_core::graph::{Body, Label, Location, MessageKind};
+use pilot_core::policy::Choice;
+use pilot_core::semantics::PolicyId;
+use pilot_core::value::{Time, Value};
+use pilot_core::vocabulary::{Attribute, DeviceId, Variable};
+
+use crate::catalogue::Catalogue;
+use crate::config::{Config, FrameSetting, OwnPolicies};
+use crate::download::Download;
+use crate::frames::ConsentKeys;
+use crate::rotation::Rotation;
+use crate::start::clock_attribute;
+use crate::state::{About, Remembered, State};
+
+/// Something that the user wants.
+#[derive(Debug)]
+pub enum Command {
+    /// Over the control socket.
+    Asked(Asked),
+    /// SIGHUP: look at all files again, and ask for policies.
+    Hangup,
+}
+
+/// Whom she asks for policies.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    /// Its name.
+    pub name: DeviceName,
+    /// Its number.
+    pub id: DeviceId,
+    /// Where it says that something has changed.
+    pub changes: Topic,
+}
+
+/// What a question that waits is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Question {
+    /// The next part of the download.
+    Fetch,
+    /// The notice that this controller is owed.
+    Notice(DeviceName),
+}
+
+/// What she says on the air.
+#[derive(Debug)]
+pub struct Radio {
+    advertiser: Advertiser,
+    health: Health,
+    /// She does not listen, but a radio is on only while somebody could.
+    _sightings: Sightings,
+    rotation: Rotation,
+    on_air: Option<(DeviceId, FrameBytes)>,
+    setting: FrameSetting,
+    keys: ConsentKeys,
+}
+
+impl Radio {
+    /// A silent radio.
+    pub fn new(air: Air, rotation: Rotation, setting: FrameSetting, keys: ConsentKeys) -> Self {
+        let Air { advertiser, sightings, health } = air;
+        Self { advertiser, health, _sightings: sightings, rotation, on_air: None, setting, keys }
+    }
+}
+
+/// Where things are stored.
+#[derive(Debug)]
+pub struct Place {
+    /// Π.
+    pub catalogue: PathBuf,
+    /// The state.
+    pub state: PathBuf,
+}
+
+/// The daemon around the driver.
+#[derive(Debug)]
+pub struct Gateway<'v> {
+    about: About<'v>,
+    address: Address,
+    repository: Repository,
+    membership: Membership,
+    own: OwnPolicies,
+    post: Post,
+    requests: Requests<Question>,
+    download: Option<Download>,
+    catalogue: Catalogue,
+    /// Whether Π was stored by an earlier run.
+    pub(crate) is_stored: bool,
+    remembered: Remembered,
+    /// Whether the state has changed since it was stored.
+    is_dirty: bool,
+    radio: Radio,
+    place: Place,
+    /// The clock's attribute, whether some policy reads it, and when it was last set.
+    clock: Option<Attribute>,
+    reads_clock: Option<bool>,
+    told: Time,
+    is_started: bool,
+    is_connected: bool,
+    is_in_force: bool,
+    /// The repository has said that there is something new.
+    is_news: bool,
+    /// When she last asked for policies.
+    asked: Time,
+}
+
+impl<'v> Gateway<'v> {
+    /// A gateway that has not begun.
+    #[expect(clippy::too_many_arguments, reason = "each is made in one place, and they have nothing in common")]
+    pub(crate) fn new(
+        about: About<'v>,
+        config: Config,
+        repository: Repository,
+        post: Post,
+        catalogue: Catalogue,
+        remembered: Remembered,
+        radio: Radio,
+        place: Place,
+    ) -> Self {
+        Self {
+            about,
+            address: config.address,
+            repository,
+            membership: config.membership,
+            own: config.own,
+            post,
+            requests: Requests::default(),
+            download: None,
+            catalogue,
+            is_stored: false,
+            remembered,
+            is_dirty: false,
+            radio,
+            place,
+            clock: clock_attribute(about.vocabulary),
+            reads_clock: None,
+            told: Time::default(),
+            is_started: false,
+            is_connected: false,
+            is_in_force: true,
+            is_news: false,
+            asked: Time::default(),
+        }
+    }
+
+    /// Listens for answers and for news.
+    pub(crate) fn subscribe(&self) -> Result<(), SubscribeError> {
+        let mine = self.post.my_topic(self.membership.mesh());
+        for topic in mine.into_iter().chain([self.repository.changes.clone()]) {
+            self.post.link().subscribe(topic.into())?;
+        }
+        Ok(())
+    }
+
+    /// The network is gone. Whatever comes next, nobody shall be able to link it to what was before: another key, another
+    /// topic, and nothing is sent until there is a connection.
+    fn disconnected(&mut self, reason: &Disconnection) {
+        tracing::warn!(%reason, "not connected; going on with what is known");
+        if std::mem::replace(&mut self.is_connected, false) {
+            let before = self.post.my_topic(self.membership.mesh());
+            let changed = self.post.become_somebody_else().map_err(|error| error.to_string());
+            let unsubscribe = |topic: Topic| self.post.link().unsubscribe(&topic.into());
+            let subscribed = changed.and_then(|()| {
+                let ended = before.map_or(Ok(()), unsubscribe).and_then(|()| self.subscribe());
+                ended.map_err(|error| error.to_string())
+            });
+            if let Err(error) = subscribed {
+                tracing::error!(%error, "cannot listen for answers");
+            }
+        }
+    }
+
+    fn connected(&mut self, now: Time) {
+        tracing::info!("connected");
+        self.is_connected = true;
+        self.requests.hasten(now);
+    }
+
+    /// Where the instance of the graph is.
+    fn location(driver: &Driver<'_, Journal>) -> Location {
+        driver.instances().next().map_or(Location::S0, |instance| instance.location)
+    }
+
+    /// The numbers of her policies.
+    fn own_ids(&self, driver: &mut Driver<'_, Journal>) -> Result<Vec<PolicyId>, NoRoom> {
+        let policies = self.own.policies().iter().filter_map(|policy| match &policy.choice {
+            Choice::Policy(policy) => Some(policy.clone()),
+            Choice::Nothing => None,
+        });
+        policies.map(|policy| driver.intern(policy)).collect()
+    }
+
+    /// Init, or Restore with what was stored.
+    fn start(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
+        self.is_started = true;
+        let own = self.own_ids(driver).map_err(RecordError::new)?;
+        let decision = if self.is_stored {
+            Decision::Restore { own, offers: self.offers(driver, now) }
+        } else {
+            Decision::Init { own }
+        };
+        self.told = Time::default();
+        self.tell_time(driver, now);
+        let outcome = driver.decide(decision, now)?;
+        self.happened(outcome, driver);
+        tracing::info!(policies = self.catalogue.offers().count(), "ready");
+        Ok(())
+    }
+
+    /// Tells conditions what time it is, if any asks.
+    fn tell_time(&mut self, driver: &mut Driver<'_, Journal>, now: Time) {
+        let Some(clock) = self.clock.filter(|_| self.told != now) else { return };
+        let reads = |driver: &Driver<'_, Journal>| {
+            let policies = driver.context(now).policies;
+            policies.iter().any(|(_, policy)| policy.reads(Variable::Attribute(clock)))
+        };
+        if *self.reads_clock.get_or_insert_with(|| reads(driver)) {
+            self.told = now;
+            driver.set_attribute(clock, Value::Time(now));
+        }
+    }
+
+    /// Looks at the mesh file. New devices get numbers; who may speak for whom may have changed, so everything is asked for
+    /// again.
+    fn look(&mut self, driver: &mut Driver<'_, Journal>, now: Time, at_once: bool) {
+        if self.membership.look(now, at_once) {
+            for device in self.membership.mesh().devices() {
+                let entity = self.about.vocabulary.entities.id(&device.entity);
+                if let (None, Some(entity)) = (driver.recorder().names.id_of(&device.name), entity) {
+                    let id = driver.add_device(entity);
+                    driver.recorder().names.device(id, device.name.clone());
+                }
+            }
+            self.catalogue.start_over();
+            self.is_news = true;
+        }
+        let is_in_force = self.membership.is_in_force(now);
+        if is_in_force != std::mem::replace(&mut self.is_in_force, is_in_force) {
+            match is_in_force {
+                true => tracing::info!("the mesh file is in force again"),
+                false => tracing::error!("the mesh file has expired: nobody is believed, nothing is sent"),
+            }
+        }
+    }
+
+    /// Puts the state on the disk if it has changed.
+    fn persist(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
+        if self.is_dirty {
+            driver.recorder().recorder().sync().map_err(RecordError::new)?;
+            let memory = &driver.device().memory.clone();
+            let state = State::of(memory, &self.remembered, &driver.recorder().names, &self.about, now);
+            state_file::store(&self.place.state, &state).map_err(RecordError::new)?;
+            self.is_dirty = false;
+        }
+        Ok(())
+    }
+
+    /// The first of several times at which there is something to do.
+    fn wake(&self, now: Time) -> Time {
+        let in_a_second = Time::from_unix(now.unix().saturating_add(1));
+        let is_ticking = self.reads_clock == Some(true) || self.is_news;
+        let due = if self.is_connected { self.requests.next_due() } else { None };
+        let times = [due, self.radio.rotation.next_turn(), is_ticking.then_some(in_a_second)];
+        times.into_iter().flatten().fold(self.membership.next_look(), Time::min)
+    }
+}
+
+impl Host<Journal> for Gateway<'_> {
+    type Input = Event;
+    type Command = Command;
+
+    fn receive(
+        &mut self,
+        event: Event,
+        driver: &mut Driver<'_, Journal>,
+        now: Time,
+    ) -> Result<Option<Outcome>, DriveError> {
+        match event {
+            Event::Connected => self.connected(now),
+            Event::Disconnected { reason } => self.disconnected(&reason),
+            Event::Message(message) => return self.message(&message, driver, now),
+        }
+        Ok(None)
+    }
+
+    fn command(
+        &mut self,
+        command: Command,
+        driver: &mut Driver<'_, Journal>,
+        now: Time,
+    ) -> Result<Option<Outcome>, DriveError> {
+        match command {
+            Command::Asked(asked) => self.answer(asked, driver, now)?,
+            Command::Hangup => self.hang_up(driver, now)?,
+        }
+        Ok(None)
+    }
+
+    fn happened(&mut self, outcome: Outcome, driver: &mut Driver<'_, Journal>) {
+        for taken in outcome.steps {
+            let now = taken.time;
+            match taken.step.message.map(|message| (message.receiver, message.body)) {
+                Some((_, Body::RequestPolicies)) => self.ask_for_policies(driver, now),
+                Some((controller, Body::Broadcast(release))) => self.announce(controller, &release, driver, now),
+                Some((controller, Body::Withdraw { withdrawal, .. })) => self.owe(controller, withdrawal, driver),
+                _ => {}
+            }
+            match taken.action.label() {
+                Label::ChangeOwn | Label::Receive(MessageKind::DownloadPolicies) | Label::Restore => {
+                    self.reads_clock = None;
+                }
+                Label::Admit | Label::Forget => self.is_dirty = true,
+                _ => {}
+            }
+            self.fall_silent_unless_allowed(driver, now);
+        }
+    }
+
+    fn settle(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<Option<Time>, DriveError> {
+        self.look(driver, now, false);
+        if !self.is_started {
+            self.start(driver, now)?;
+            return Ok(Some(now));
+        }
+        self.tell_time(driver, now);
+        driver.recorder().recorder().tick(now).map_err(RecordError::new)?;
+        if self.is_news && self.asked < now && Self::location(driver) == Location::S3 {
+            self.is_news = false;
+            let outcome = driver.decide(Decision::Refresh, now)?;
+            self.happened(outcome, driver);
+        }
+        self.persist(driver, now)?;
+        self.ask_what_is_due(now);
+        self.take_turns(driver, now)?;
+        Ok(Some(self.wake(now)))
+    }
+
+    fn clock_changed(&mut self, problem: Option<ClockProblem>) {
+        match problem {
+            Some(problem) => {
+                tracing::error!(%problem, "the clock is not believed: nothing is done");
+                self.fall_silent();
+            }
+            None => tracing::info!("the clock is believed again"),
+        }
+    }
+
+    fn checkpoint(&mut self, driver: &mut Driver<'_, Journal>) -> Result<(), RecordError> {
+        self.fall_silent();
+        driver.recorder().recorder().sync().map_err(RecordError::new)
+    }
+}
+
+/// Whether a message came on this topic.
+fn is_on(message: &link::Message, topic: &Topic) -> bool {
+    message.topic == *topic
+}

@@ -1,0 +1,181 @@
+//! From broadcast↑ to a frame on the air, and from withdraw↑ to a notice that its controller acknowledges.
+
+use mesh_runtime::air::frame::Kind;
+use mesh_runtime::air::{AdvertiseError, FrameBytes};
+use mesh_runtime::driver::{DriveError, Driver, RecordError};
+use mesh_runtime::journal::Journal;
+use mesh_runtime::protocol::sealed::Notice;
+use pilot_core::codec;
+use pilot_core::evidence::DeviceName;
+use pilot_core::evidence::envelope::MessageId;
+use pilot_core::graph::message::{Release, Withdrawal};
+use pilot_core::policy::Choice;
+use pilot_core::value::Time;
+use pilot_core::vocabulary::DeviceId;
+
+use super::{Gateway, Question};
+use crate::decide;
+use crate::frames::{self, Saying};
+use crate::rotation::Announcement;
+use crate::state::Owed;
+
+impl Gateway<'_> {
+    /// broadcast↑ was recorded: there is something to say for a controller.
+    pub(super) fn announce(
+        &mut self,
+        controller: DeviceId,
+        release: &Release,
+        driver: &mut Driver<'_, Journal>,
+        now: Time,
+    ) {
+        // The controller may have the item from now on, whether or not a frame comes of it.
+        self.is_dirty = true;
+        let Some(name) = driver.recorder().names.name_of(controller).cloned() else { return };
+        let policies = driver.context(now).policies;
+        let (Some(policy), Some(digest)) = (policies.policy(release.policy), policies.digest(release.policy)) else {
+            return;
+        };
+        let Some(tag) = self.membership.tag(&name) else { return };
+        let bytes = codec::encode(&Choice::Policy(policy.clone()), self.about.vocabulary);
+        let saying =
+            Saying { controller: tag, policy: digest, bytes: &bytes, epoch: release.epoch, address: self.address };
+        let room = self.radio.advertiser.room();
+        let Some((kind, frame)) = frames::make(&saying, self.radio.setting, room, &self.radio.keys) else {
+            let reason = "a policy does not fit into a frame of the kind that the configuration asks for";
+            return self.post.complaints.complain("too-long", None, &reason, now);
+        };
+        if kind == Kind::Signed {
+            self.remembered.signed.insert(name);
+        }
+        let announcement = Announcement { policy: digest, epoch: release.epoch, kind, frame };
+        self.radio.rotation.announce(controller, announcement);
+    }
+
+    /// Whether a frame may be on the air: its broadcast could be made again now, nothing since has taken it back, and the
+    /// statement behind it still counts.
+    pub(super) fn may_say(
+        &self,
+        controller: DeviceId,
+        announcement: &Announcement,
+        name: Option<&DeviceName>,
+        driver: &Driver<'_, Journal>,
+        now: Time,
+    ) -> bool {
+        let (context, device) = (driver.context(now), driver.device());
+        let is_in_force = |name: &DeviceName| {
+            let is_valid = |device: &pilot_core::evidence::MeshDevice| device.check_valid(now).is_ok();
+            let offer = self.catalogue.offer(name);
+            self.membership.mesh().device(name.as_str()).is_some_and(is_valid)
+                && offer.is_some_and(|offer| offer.policy == announcement.policy && now < offer.expires)
+        };
+        let withdrawn = device.memory.tombstones.get(&self.about.item);
+        let Some(policy) = context.policies.by_digest(&announcement.policy) else { return false };
+        let question = decide::Question { device, item: self.about.item, controller, policy, context };
+        self.is_in_force
+            && name.is_some_and(is_in_force)
+            && announcement.epoch.is_fresh_at(now)
+            && withdrawn.is_none_or(|withdrawn| announcement.epoch > withdrawn.epoch)
+            && decide::is_accepted(&question)
+    }
+
+    /// Those for whom there is a frame that may be said, in the order of their numbers.
+    pub(super) fn advertised_for(&self, driver: &mut Driver<'_, Journal>, now: Time) -> Vec<DeviceId> {
+        let all: Vec<_> = self.radio.rotation.announcements().map(|(id, announcement)| (id, *announcement)).collect();
+        let named = all.into_iter().map(|(id, announcement)| {
+            let name = driver.recorder().names.name_of(id).cloned();
+            (id, self.may_say(id, &announcement, name.as_ref(), driver, now))
+        });
+        named.filter_map(|(id, may)| may.then_some(id)).collect()
+    }
+
+    /// Puts the frame on the air whose turn it is, or none. The state that remembers its receiver is stored.
+    pub(super) fn take_turns(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
+        let allowed = self.advertised_for(driver, now);
+        let turn = self.radio.rotation.turn(now, |controller, _| allowed.binary_search(&controller).is_ok());
+        let wanted = turn.map(|(controller, announcement)| (controller, announcement.frame));
+        if wanted == self.radio.on_air {
+            return Ok(());
+        }
+        self.radio.on_air = wanted;
+        match self.radio.advertiser.advertise(wanted.map(|(_, frame): (_, FrameBytes)| frame)) {
+            Ok(()) => Ok(()),
+            Err(error @ AdvertiseError::Gone) => Err(RecordError::new(error).into()),
+            // Frames are made for the room there is.
+            Err(error @ AdvertiseError::TooLong { .. }) => {
+                self.post.complaints.complain("too-long", None, &error, now);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the frame off the air that is on it, if it may not be said any more.
+    pub(super) fn fall_silent_unless_allowed(&mut self, driver: &mut Driver<'_, Journal>, now: Time) {
+        let Some((controller, _)) = self.radio.on_air else { return };
+        if self.advertised_for(driver, now).binary_search(&controller).is_err() {
+            self.fall_silent();
+        }
+    }
+
+    /// Takes the frame off the air that is on it.
+    pub(super) fn fall_silent(&mut self) {
+        self.radio.on_air = None;
+        // A radio that is gone is silent.
+        let _ = self.radio.advertiser.advertise(None);
+    }
+
+    /// withdraw↑ was recorded: a notice goes out, once that is stored, until it is acknowledged.
+    pub(super) fn owe(&mut self, controller: DeviceId, withdrawal: Withdrawal, driver: &mut Driver<'_, Journal>) {
+        let journal = driver.recorder();
+        let (Some(sent), Some(name)) = (journal.next_sent(), journal.names.name_of(controller).cloned()) else {
+            return;
+        };
+        let owed = Owed { id: sent.id, head: sent.head, withdrawal };
+        if let Some(before) = self.remembered.notices.insert(name, owed) {
+            // The new one takes back at least as much.
+            self.requests.answered(&before.id);
+        }
+        self.is_dirty = true;
+    }
+
+    /// Makes questions of the notices that are owed, as many as there is room for, and drops those that no longer matter.
+    pub(super) fn ask_for_acknowledgements(&mut self, now: Time) {
+        let before = self.remembered.notices.len();
+        self.remembered.notices.retain(|_, owed| !owed.withdrawal.is_over_at(now));
+        self.is_dirty |= self.remembered.notices.len() < before;
+        let notices = &self.remembered.notices;
+        self.requests.retain(|question| match question {
+            Question::Fetch => true,
+            Question::Notice(controller) => notices.contains_key(controller),
+        });
+        for (controller, owed) in notices {
+            if self.requests.about(&owed.id).is_none() {
+                let question = Question::Notice(controller.clone());
+                if self.requests.ask(owed.id, question, Some(owed.head), now).is_err() {
+                    // No room: it stays in the state, and has its turn when others are acknowledged.
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The notice for a controller, sealed anew each time.
+    pub(super) fn notice(&self, controller: &DeviceName) -> Result<Vec<u8>, String> {
+        let owed = self.remembered.notices.get(controller).ok_or("it is not owed any more")?;
+        let device = self.membership.mesh().device(controller.as_str()).ok_or("the mesh file does not list it")?;
+        let mut notice = Notice { item: self.address, withdrawal: owed.withdrawal, signature: None };
+        if self.remembered.signed.contains(controller) {
+            notice = notice.sign(device.tag, &self.radio.keys.key(device.tag, self.address));
+        }
+        notice.seal(device.tag, &device.sealing_key).map_err(|error| error.to_string())
+    }
+
+    /// The controller says that the data is gone.
+    pub(super) fn acknowledged(&mut self, id: &MessageId, controller: &DeviceName) {
+        self.requests.answered(id);
+        if self.remembered.notices.get(controller).is_some_and(|owed| owed.id == *id) {
+            self.remembered.notices.remove(controller);
+            self.is_dirty = true;
+            tracing::info!(waiting = self.remembered.notices.len(), "a withdrawal was acknowledged");
+        }
+    }
+}

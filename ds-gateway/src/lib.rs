@@ -1,0 +1,122 @@
+//! The subject's gateway of Fig. 4a as a daemon: her policies and her item, and a radio.
+//!
+//! It asks a repository for the policies of all controllers, opens each statement itself, compares every policy with hers,
+//! and advertises, in turn, for those controllers whose policy she accepts. It never advertises for one that she refuses,
+//! goes on with the last policies it knows when there is no network, and when she withdraws it falls silent at once and
+//! repeats the notice until the controller says that the data is gone.
+//!
+//! **Nobody learns who she is.** She is in no mesh file. Each connection to the broker has a new key, and answers come to a
+//! topic made from it. On the air there are frames, and her address only because that is the item she consented to give.
+//!
+//! # What is kept, in the data directory
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `trace/` | what the gateway did, for an auditor; items by pseudonym |
+//! | `keys` | signs the trace; known to nobody in the mesh |
+//! | `audit.key` | makes the pseudonyms; destroyed, nobody can link them to her |
+//! | `consent.key` | makes a signing key for each controller and address |
+//! | `trust` | the newest mesh file's serial |
+//! | `policies.cbor` | Π, and of each device the highest version of its statements |
+//! | `state.json` | whom she refuses, who may have her item, notices not acknowledged yet |
+//! | `control.sock` | where she asks and decides |
+//!
+//! # Where to read
+//!
+//! * [`config`]: what it is told; [`command`]: the command line;
+//! * [`host`]: what it does with what its graph says, and its user;
+//! * [`catalogue`], [`download`]: Π; [`decide`]: yes or no, and why;
+//! * [`frames`], [`rotation`]: what is on the air; [`state`]: what survives a restart.
+
+pub mod catalogue;
+pub mod command;
+pub mod config;
+pub mod decide;
+pub mod download;
+pub mod frames;
+pub mod host;
+pub mod rotation;
+pub mod start;
+pub mod state;
+
+use std::future::Future;
+
+use mesh_runtime::air::Air;
+use mesh_runtime::daemon::config::join_air;
+use mesh_runtime::daemon::{Failure, control};
+use mesh_runtime::driver::clock::{Clock, SystemClock};
+use mesh_runtime::driver::run::{self, Sources};
+use mesh_runtime::link::{Event, Events, Link, mqtt};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use self::config::Config;
+use self::host::Command;
+
+/// Link events that wait for the gateway. Full: the link stops reading from the network until there is room.
+pub const MAX_WAITING_EVENTS: usize = 256;
+/// Commands that wait for the gateway. Full: whoever asks waits.
+pub const MAX_WAITING_COMMANDS: usize = 16;
+
+/// Runs a gateway until shutdown.
+pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), Failure> {
+    let air = join_air(config.hub, config.participant).await?;
+    let (link, events) = mqtt::connect(config.endpoint.clone());
+    run_with(config, (link, events), air, &SystemClock, shutdown).await
+}
+
+/// Runs a gateway over a link, an air and a clock.
+pub async fn run_with(
+    config: Config,
+    (link, events): (Link, Events),
+    air: Air,
+    clock: &impl Clock,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let data = config.data.clone();
+    let vocabulary = config.vocabulary.clone();
+    let (mut driver, mut gateway) = start::prepare(config, &vocabulary, link.clone(), air, clock.now())?;
+    // Not before the trace is locked: no other gateway can be behind the socket that is replaced.
+    let (_control, asked) = control::listen(&data).map_err(Failure::runtime)?;
+    let (to_inputs, inputs) = mpsc::channel(MAX_WAITING_EVENTS);
+    let (to_commands, commands) = mpsc::channel(MAX_WAITING_COMMANDS);
+    let tasks = [
+        tokio::spawn(pump_events(events, to_inputs)),
+        tokio::spawn(pump_asked(asked, to_commands.clone())),
+        tokio::spawn(pump_hangups(to_commands)),
+    ];
+    let sources = Sources { inputs, commands };
+    let ended = run::run(&mut driver, &mut gateway, sources, clock, shutdown).await;
+    link.close();
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    // A step that could not be recorded is the reason to tell, not that the trace cannot be closed either.
+    ended.map_err(Failure::runtime)?;
+    driver.into_recorder().close(clock.now()).map_err(Failure::runtime)?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn pump_events(mut events: Events, inputs: mpsc::Sender<Event>) {
+    while let Some(event) = events.next().await {
+        if inputs.send(event).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn pump_asked(mut asked: mpsc::Receiver<control::Asked>, commands: mpsc::Sender<Command>) {
+    while let Some(asked) = asked.recv().await {
+        if commands.send(Command::Asked(asked)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn pump_hangups(commands: mpsc::Sender<Command>) {
+    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
+    while hangups.recv().await.is_some() {
+        if commands.send(Command::Hangup).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What is on the air, and for how long: one frame at a time, each in its turn.
+//!
+//! The order is shuffled each period. The set of accepted policies is a fingerprint of a person, and an order that stays the
+//! same would make it a clearer one.
+
+use std::collections::BTreeMap;
+
+use mesh_runtime::air::FrameBytes;
+use mesh_runtime::air::frame::Kind;
+use pilot_core::codec::Digest;
+use pilot_core::semantics::Epoch;
+use pilot_core::value::Time;
+use pilot_core::vocabulary::DeviceId;
+
+/// A broadcast that was recorded, as a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announcement {
+    /// The controller's policy.
+    pub policy: Digest,
+    /// When it was released.
+    pub epoch: Epoch,
+    /// What sort of frame it is.
+    pub kind: Kind,
+    /// What to advertise.
+    pub frame: FrameBytes,
+}
+
+/// Frames that take turns. At most one per controller, so there are no more than devices in the mesh.
+#[derive(Debug)]
+pub struct Rotation {
+    announcements: BTreeMap<DeviceId, Announcement>,
+    /// Who comes next, last first.
+    turns: Vec<DeviceId>,
+    on_air: Option<(DeviceId, Time)>,
+    seconds: u64,
+    chance: fastrand::Rng,
+}
+
+impl Rotation {
+    /// Nothing to say yet; each frame will have its turn for so long.
+    pub const fn new(seconds: u64, chance: fastrand::Rng) -> Self {
+        Self { announcements: BTreeMap::new(), turns: Vec::new(), on_air: None, seconds, chance }
+    }
+
+    /// Something new to say for a controller; it replaces what was said before.
+    pub fn announce(&mut self, controller: DeviceId, announcement: Announcement) {
+        self.announcements.insert(controller, announcement);
+    }
+
+    /// Everything there is to say, whether or not it may be said at the moment.
+    pub fn announcements(&self) -> impl Iterator<Item = (DeviceId, &Announcement)> {
+        self.announcements.iter().map(|(controller, announcement)| (*controller, announcement))
+    }
+
+    /// Whose frame is to be on the air now, and which; `may` says whether a frame may still be. What is stale is forgotten.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        may: impl Fn(DeviceId, &Announcement) -> bool,
+    ) -> Option<(DeviceId, Announcement)> {
+        self.announcements.retain(|_, announcement| announcement.epoch.is_fresh_at(now));
+        let may = |controller: DeviceId, all: &BTreeMap<DeviceId, Announcement>| {
+            all.get(&controller).filter(|announcement| may(controller, announcement)).copied()
+        };
+        if let Some((controller, until)) = self.on_air.filter(|(_, until)| now < *until) {
+            // A clock that was set back must not keep one frame on the air for ever.
+            let is_turn = until.unix().saturating_sub(now.unix()) <= self.seconds;
+            if let (true, Some(announcement)) = (is_turn, may(controller, &self.announcements)) {
+                return Some((controller, announcement));
+            }
+        }
+        self.on_air = None;
+        // Twice: what is left of this period, then a whole new one.
+        for _ in 0..2 {
+            while let Some(controller) = self.turns.pop() {
+                if let Some(announcement) = may(controller, &self.announcements) {
+                    self.on_air = Some((controller, Time::from_unix(now.unix().saturating_add(self.seconds))));
+                    return Some((controller, announcement));
+                }
+            }
+            self.turns = self.announcements.keys().copied().collect();
+            self.chance.shuffle(&mut self.turns);
+        }
+        None
+    }
+
+    /// When the next frame takes its turn; `None` while nothing is on the air.
+    pub fn next_turn(&self) -> Option<Time> {
+        self.on_air.map(|(_, until)| until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    use pilot_core::vocabulary::Id as _;
+
+    const START: Time = Time::from_unix(1_704_153_600);
+
+    fn rotation(controllers: usize) -> Rotation {
+        let mut rotation = Rotation::new(1, fastrand::Rng::with_seed(7));
+        let frame = FrameBytes::new(b"frame").unwrap();
+        let announcement =
+            Announcement { policy: Digest([1; 32]), epoch: Epoch::of(START), kind: Kind::Legacy, frame };
+        (0..controllers).for_each(|at| rotation.announce(DeviceId::from_index(at), announcement));
+        rotation
+    }
+
+    fn at(second: u64) -> Time {
+        Time::from_unix(START.unix() + second)
+    }
+
+    fn heard(rotation: &mut Rotation, seconds: std::ops::Range<u64>, refused: Option<usize>) -> Vec<usize> {
+        let may = |controller: DeviceId, _: &Announcement| Some(controller.index()) != refused;
+        let turns = seconds.filter_map(|second| rotation.turn(at(second), may));
+        turns.map(|(controller, _)| controller.index()).collect()
+    }
+
+    /// In each period everybody has one turn, in an order that changes.
+    #[test]
+    fn everybody_has_a_turn_in_changing_order() {
+        let mut rotation = rotation(5);
+        let periods: Vec<Vec<usize>> =
+            (0..4).map(|period| heard(&mut rotation, period * 5..period * 5 + 5, None)).collect();
+        for period in &periods {
+            assert_eq!(period.iter().copied().collect::<BTreeSet<_>>().len(), 5, "{periods:?}");
+        }
+        assert!(periods.windows(2).any(|two| two[0] != two[1]), "{periods:?}");
+    }
+
+    /// Who may not be advertised for has no turn, and loses it in the middle.
+    #[test]
+    fn what_may_not_be_said_is_not_said() {
+        let mut rotation = rotation(2);
+        let (first, _) = rotation.turn(at(0), |_, _| true).unwrap();
+        let next = rotation.turn(at(0), |controller, _| controller != first);
+        assert!(next.is_some_and(|(controller, _)| controller != first), "at once");
+        assert_eq!(rotation.turn(at(0), |_, _| false), None);
+        assert_eq!(rotation.next_turn(), None);
+        assert_eq!(heard(&mut rotation, 1..4, Some(0)), [1, 1, 1]);
+    }
+
+    /// Frames that nobody would accept any more are not sent.
+    #[test]
+    fn stale_frames_are_forgotten() {
+        let mut rotation = rotation(1);
+        assert!(rotation.turn(at(Epoch::SECONDS * Epoch::WINDOW), |_, _| true).is_some());
+        assert!(rotation.turn(at(Epoch::SECONDS * (Epoch::WINDOW + 1)), |_, _| true).is_none());
+        assert_eq!(rotation.announcements().count(), 0);
+    }
+}
