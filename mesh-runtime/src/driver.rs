@@ -329,6 +329,12 @@ impl<'v, R: Record> Driver<'v, R> {
         self.agenda.disturb();
     }
 
+    /// Forgets when offers with this label were last taken: what the device says there has changed, so it is said at once.
+    pub fn repeat(&mut self, label: Label) {
+        self.paces.forget_label(label);
+        self.agenda.disturb();
+    }
+
     /// Learns of a device of the mesh, for good.
     pub fn add_device(&mut self, entity: Entity) -> DeviceId {
         self.world.directory.add_device(entity)

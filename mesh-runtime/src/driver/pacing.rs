@@ -116,6 +116,12 @@ impl Paces {
         }
     }
 
+    /// Forgets when offers with this label were taken.
+    pub(super) fn forget_label(&mut self, label: Label) {
+        self.labels.retain(|(_, of), _| *of != label);
+        self.actions.retain(|(_, action), _| action.label() != label);
+    }
+
     /// Forgets a policy, whose id another one will get.
     pub(super) fn forget_policies(&mut self, gone: &dyn Fn(PolicyId) -> bool) {
         self.actions.retain(|(_, action), _| !action.message().and_then(|m| m.policy()).is_some_and(gone));
