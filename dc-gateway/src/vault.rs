@@ -36,7 +36,7 @@ use pilot_core::evidence::Pseudonym;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
-use redb::{Database, ReadableTableMetadata, WriteTransaction};
+use redb::{Database, ReadableTable as _, ReadableTableMetadata, WriteTransaction};
 use zeroize::Zeroizing;
 
 pub use self::open::OpenError;
@@ -58,6 +58,13 @@ pub const MAX_LISTED: usize = 10_000;
 /// The name of a record: random, and without meaning outside this vault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub [u8; 16]);
+
+impl Handle {
+    /// One that nothing has yet.
+    pub fn random() -> Result<Self, VaultError> {
+        Ok(Self(seal::random()?))
+    }
+}
 
 impl fmt::Display for Handle {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,11 +131,22 @@ pub struct Record {
     pub description: Description,
 }
 
+/// A change, one of several that happen together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// An item is kept.
+    Keep(Record, Secret),
+    /// Everything of one owner is erased.
+    Erase(Pseudonym),
+    /// Likewise, because she took releases back; the tombstone stays.
+    Withdraw(Pseudonym, Withdrawal),
+}
+
 /// What a sweep has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Swept {
-    /// Records erased because they were due.
-    pub erased: u64,
+    /// What was erased because it was due.
+    pub erased: Vec<Description>,
     /// Tombstones that no longer matter.
     pub forgotten: u64,
     /// Whether the file was written anew.
@@ -198,20 +216,49 @@ impl Vault {
         self.write(|transaction| {
             let mut tables = tables::Records::open(transaction)?;
             for (description, value) in items {
-                if tables.records.len()? >= MAX_RECORDS {
-                    return Err(VaultError::Full("it holds as many records as it may"));
-                }
-                let handle = Handle(seal::random()?);
-                let record_key = RecordKey::new()?;
-                let context = tables::context(handle, description);
-                let sealed = record_key.seal(&context, value)?;
-                let wrapped = self.key.wrap(handle, &record_key)?;
-                tables.insert(handle, description, &sealed, &wrapped)?;
-                handles.push(handle);
+                let record = Record { handle: Handle::random()?, description: description.clone() };
+                self.keep(&mut tables, &record, value)?;
+                handles.push(record.handle);
             }
             Ok(())
         })?;
         Ok(handles)
+    }
+
+    /// Makes changes in their order, all or none of them.
+    ///
+    /// If there is no room for a tombstone or a record, the answer is [`VaultError::Full`] and nothing has changed.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), VaultError> {
+        self.write(|transaction| {
+            for change in changes {
+                let mut tables = tables::Records::open(transaction)?;
+                match change {
+                    Change::Keep(record, value) => self.keep(&mut tables, record, value)?,
+                    Change::Erase(pseudonym) => {
+                        tables.erase_of(pseudonym, Epoch(u64::MAX))?;
+                    }
+                    Change::Withdraw(pseudonym, notice) => {
+                        tables.erase_of(pseudonym, Epoch(u64::MAX))?;
+                        drop(tables);
+                        if !tables::bury(transaction, pseudonym, *notice)? {
+                            return Err(VaultError::Full("it has as many tombstones as it may"));
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn keep(&self, tables: &mut tables::Records<'_>, record: &Record, value: &Secret) -> Result<(), VaultError> {
+        if tables.records.len()? >= MAX_RECORDS {
+            return Err(VaultError::Full("it holds as many records as it may"));
+        }
+        let Record { handle, description } = record;
+        let record_key = RecordKey::new()?;
+        let sealed = record_key.seal(&tables::context(*handle, description), value)?;
+        let wrapped = self.key.wrap(*handle, &record_key)?;
+        tables.insert(*handle, description, &sealed, &wrapped)
     }
 
     /// The value of a record, unless it is unknown, erased or due.
@@ -270,6 +317,11 @@ impl Vault {
         self.write(|transaction| tables::Records::open(transaction)?.erase_of(pseudonym, Epoch(u64::MAX)))
     }
 
+    /// Erases these records, as far as they are there.
+    pub fn discard(&mut self, handles: &[Handle]) -> Result<(), VaultError> {
+        self.write(|transaction| tables::Records::open(transaction)?.discard(handles))
+    }
+
     /// Takes releases back: erases those up to the notice's epoch and leaves the tombstone, in one transaction, so that
     /// no crash can part them. Returns how many records were erased.
     ///
@@ -288,6 +340,18 @@ impl Vault {
         let transaction = self.database.begin_read()?;
         let tombstones = transaction.open_table(tables::TOMBSTONES)?;
         Ok(tombstones.get(pseudonym.as_bytes())?.map(|row| tables::withdrawal(row.value())))
+    }
+
+    /// Everything that is withdrawn.
+    pub fn tombstones(&self) -> Result<Vec<(Pseudonym, Withdrawal)>, VaultError> {
+        let transaction = self.database.begin_read()?;
+        let tombstones = transaction.open_table(tables::TOMBSTONES)?;
+        let mut found = Vec::new();
+        for entry in tombstones.iter()? {
+            let (pseudonym, row) = entry?;
+            found.push((Pseudonym::from_bytes(*pseudonym.value()), tables::withdrawal(row.value())));
+        }
+        Ok(found)
     }
 
     /// Erases what is due at `now`, forgets the tombstones that are over, and compacts if anything was erased since the

@@ -83,7 +83,7 @@ pub enum OpenError {
 impl Vault {
     /// Opens the vault at `path` with the key in `key_file`, or makes both if there is no vault yet.
     ///
-    /// Whatever is due at `now` is erased and out of the file before this returns. Reads the whole file once, to find
+    /// Whatever is due at `now` is erased and out of the file before this returns, which says what it was. Reads the whole file once, to find
     /// damage; a damaged vault is refused.
     pub fn open(path: &Path, key_file: &Path, now: Time) -> Result<(Self, Swept), OpenError> {
         let at = |source| OpenError::Io { path: path.into(), source };

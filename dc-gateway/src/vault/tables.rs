@@ -131,11 +131,11 @@ impl<'t> Records<'t> {
                 handles.push(handle);
             }
         }
-        self.erase(&handles)
+        Ok(self.erase(&handles)?.len() as u64)
     }
 
     /// Erases what must be gone at `now`.
-    pub(super) fn erase_due(&mut self, now: Time) -> Result<u64, VaultError> {
+    pub(super) fn erase_due(&mut self, now: Time) -> Result<Vec<Description>, VaultError> {
         let mut handles = Vec::new();
         for entry in self.by_deadline.range(..=(now.unix(), GREATEST_HANDLE))? {
             handles.push(Handle(*entry?.0.value().1));
@@ -143,19 +143,32 @@ impl<'t> Records<'t> {
         self.erase(&handles)
     }
 
-    fn erase(&mut self, handles: &[Handle]) -> Result<u64, VaultError> {
+    /// Erases these, as far as they are there.
+    pub(super) fn discard(&mut self, handles: &[Handle]) -> Result<(), VaultError> {
+        let mut there = Vec::new();
+        for handle in handles {
+            if self.records.get(&handle.0)?.is_some() {
+                there.push(*handle);
+            }
+        }
+        self.erase(&there).map(drop)
+    }
+
+    fn erase(&mut self, handles: &[Handle]) -> Result<Vec<Description>, VaultError> {
+        let mut erased = Vec::with_capacity(handles.len());
         for handle in handles {
             self.keys.remove(&handle.0)?;
             let row = self.records.remove(&handle.0)?.ok_or(VaultError::Damaged(*handle))?;
-            let Description { pseudonym, until, .. } = description(row.value()).0;
+            let description = description(row.value()).0;
             drop(row);
-            self.by_pseudonym.remove((pseudonym.as_bytes(), &handle.0))?;
-            self.by_deadline.remove((until.unix(), &handle.0))?;
+            self.by_pseudonym.remove((description.pseudonym.as_bytes(), &handle.0))?;
+            self.by_deadline.remove((description.until.unix(), &handle.0))?;
+            erased.push(description);
         }
         if !handles.is_empty() {
             self.meta.insert("erased", &[][..])?;
         }
-        Ok(handles.len() as u64)
+        Ok(erased)
     }
 }
 
