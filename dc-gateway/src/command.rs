@@ -1,0 +1,109 @@
+//! The command line of the controller's gateway.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use mesh_runtime::daemon::{self, Failure, control};
+use serde_json::{Value, json};
+
+use crate::config::{Config, data_directory};
+use crate::status::in_words;
+
+const NAME: &str = "dc-gateway";
+
+/// The gateway of a data controller: collects what people consented to, and erases it in time
+///
+/// It publishes the controller's policy in the mesh's repository, listens to the radio, and keeps the addresses of
+/// those who broadcast that they accept this policy: encrypted, until the policy's deadline, or until they withdraw. Of
+/// everybody else it keeps a number: how many were refused, and for which reason.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, max_term_width = 100, after_help = CODES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const CODES: &str = "\
+Start with a configuration (examples/daemons/dc-gateway.toml explains every setting):
+  dc-gateway run --config dc-gateway.toml
+  dc-gateway status --config dc-gateway.toml
+
+Exit codes: 0 ended as asked, 1 could not go on, 64 bad configuration.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run until SIGTERM or Ctrl-C; SIGHUP reads policy and mesh file again
+    Run(RunArguments),
+    /// Say what a running gateway does: its policy, what it holds, what it refused
+    Status(AskArguments),
+    /// Read the policy file again, and publish what it says
+    Reload(AskArguments),
+    /// Take the policy back: nothing is collected any more until `reload`; what is held stays until its deadline
+    WithdrawPolicy(AskArguments),
+}
+
+/// How to run.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The configuration (examples/daemons/dc-gateway.toml explains it)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration is good
+    #[arg(long)]
+    check_config: bool,
+}
+
+/// Whom to ask.
+#[derive(Debug, Args)]
+pub struct AskArguments {
+    /// The configuration of the running gateway
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print what the daemon says, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// Does what the command line says.
+    pub fn execute(self) -> ExitCode {
+        match self.command {
+            Command::Run(arguments) => arguments.execute(),
+            Command::Status(arguments) => arguments.ask("status"),
+            Command::Reload(arguments) => arguments.ask("reload"),
+            Command::WithdrawPolicy(arguments) => arguments.ask("withdraw-policy"),
+        }
+    }
+}
+
+impl RunArguments {
+    /// Runs the gateway.
+    pub fn execute(&self) -> ExitCode {
+        daemon::main(NAME, async {
+            let config = Config::load(&self.config)?;
+            if self.check_config {
+                println!("the configuration is good");
+                return Ok(());
+            }
+            crate::run(config, daemon::asked_to_end()).await
+        })
+    }
+}
+
+impl AskArguments {
+    fn ask(&self, command: &str) -> ExitCode {
+        let request = json!({ "command": command });
+        let asked =
+            data_directory(&self.config).and_then(|data| control::ask(&data, &request).map_err(Failure::runtime));
+        match asked {
+            Ok(answer) if self.json => println!("{answer}"),
+            Ok(answer) => match answer.get("said").and_then(Value::as_str) {
+                Some(said) => println!("{said}"),
+                None => print!("{}", in_words(&answer)),
+            },
+            Err(failure) => return daemon::report(NAME, &failure),
+        }
+        ExitCode::SUCCESS
+    }
+}

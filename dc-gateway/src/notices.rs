@@ -1,0 +1,157 @@
+//! What people take back. A notice is sealed for this device; it erases what is held of its item, leaves a tombstone, and
+//! is acknowledged once both are on the disk.
+//!
+//! Whoever held a signed consent proves it by the same key. Otherwise whoever can name the address may take it back: we
+//! err on the side of erasing. A notice that says nothing new is answered again and changes nothing.
+
+use mesh_runtime::driver::{DriveError, Fate, Outcome};
+use mesh_runtime::journal::{self, Origin, new_id};
+use mesh_runtime::protocol::message::{Message, Refusal};
+use mesh_runtime::protocol::post::Opened;
+use mesh_runtime::protocol::sealed::Notice;
+use pilot_core::evidence::Pseudonym;
+use pilot_core::evidence::envelope::{ChainHead, MessageId, Sender};
+use pilot_core::evidence::trace::action::Cause;
+use pilot_core::graph::message::Withdrawal;
+use pilot_core::graph::{self, Body};
+use pilot_core::semantics::Epoch;
+use pilot_core::value::Time;
+
+use crate::host::{Controller, Gateway};
+use crate::value::Heard;
+use crate::vault::VaultError;
+
+/// The most notices that are looked at in one second. More: their senders are told to come again.
+pub const MAX_NOTICES_PER_SECOND: u32 = 64;
+/// When they may, in seconds.
+pub const RETRY_AFTER: u64 = 2;
+
+/// Notices that are being answered.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    /// How many were looked at in this second.
+    second: (Time, u32),
+    /// Done, and not acknowledged yet.
+    done: Vec<(Sender, MessageId)>,
+}
+
+impl Notices {
+    pub(crate) fn are_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Whether one more can be looked at.
+    fn admit(&mut self, now: Time) -> bool {
+        if self.second.0 != now {
+            self.second = (now, 0);
+        }
+        self.second.1 = self.second.1.saturating_add(1);
+        self.second.1 <= MAX_NOTICES_PER_SECOND
+    }
+}
+
+impl Gateway {
+    /// Somebody takes releases of an item back.
+    pub(crate) fn notice(
+        &mut self,
+        opened: &Opened,
+        sealed: &[u8],
+        driver: &mut Controller<'_>,
+        now: Time,
+    ) -> Result<Option<Outcome>, DriveError> {
+        if !matches!(opened.sender, Sender::Anonymous(_)) {
+            self.refuse(opened, Refusal::NotAllowed, now);
+            return Ok(None);
+        }
+        if !self.notices.admit(now) {
+            self.refuse(opened, Refusal::Busy { retry_after: RETRY_AFTER }, now);
+            return Ok(None);
+        }
+        let notice = match Notice::open(sealed, self.tag, &self.keys) {
+            Ok(notice) => notice,
+            Err(error) => {
+                self.post.complaints.complain("notice", Some(&opened.sender), &error, now);
+                self.refuse(opened, Refusal::Malformed, now);
+                return Ok(None);
+            }
+        };
+        // The vault is asked whose consent this was, so it must know what the graph knows.
+        self.flush()?;
+        let pseudonym = Pseudonym::of(&notice.item.reveal(), &self.audit);
+        let signers = self.signers(&pseudonym, now).map_err(|error| self.fail(error))?;
+        if !signers.is_empty() && !signers.iter().any(|key| notice.is_signed_by(key, self.tag)) {
+            self.post.complaints.complain("not-the-owner", Some(&opened.sender), &"signed by another key", now);
+            self.refuse(opened, Refusal::NotTheOwner, now);
+            return Ok(None);
+        }
+        if self.is_known(&pseudonym, notice.withdrawal, driver, now) {
+            self.notices.done.push((opened.sender.clone(), opened.id));
+            return Ok(None);
+        }
+        self.take_back(opened, pseudonym, notice.withdrawal, driver, now)
+    }
+
+    /// The keys that signed the consents to what is held of an owner.
+    fn signers(&self, pseudonym: &Pseudonym, now: Time) -> Result<Vec<[u8; 32]>, VaultError> {
+        let mut signers = Vec::new();
+        for record in self.vault.held_of(pseudonym)? {
+            let heard = self.vault.reveal(record.handle, now)?.as_ref().and_then(Heard::from_secret);
+            signers.extend(heard.and_then(|heard| heard.signature).map(|signature| signature.key));
+        }
+        Ok(signers)
+    }
+
+    /// Whether the tombstone says as much already. Whatever is held then was released later, and stays.
+    fn is_known(&self, pseudonym: &Pseudonym, withdrawal: Withdrawal, driver: &mut Controller<'_>, now: Time) -> bool {
+        let Some(item) = self.guests.get(pseudonym).and_then(|guest| guest.item) else { return false };
+        // As the graph counts a notice from a clock that is ahead.
+        let said = Withdrawal { epoch: withdrawal.epoch.min(Epoch::last_at(now)), ..withdrawal };
+        let known = driver.device().memory.tombstones.get(&item).copied();
+        known.is_some_and(|known| known.and(said) == known)
+    }
+
+    fn take_back(
+        &mut self,
+        opened: &Opened,
+        pseudonym: Pseudonym,
+        withdrawal: Withdrawal,
+        driver: &mut Controller<'_>,
+        now: Time,
+    ) -> Result<Option<Outcome>, DriveError> {
+        let busy = Refusal::Busy { retry_after: RETRY_AFTER };
+        let Ok((guest, item)) = self.guest(pseudonym, driver) else {
+            self.refuse(opened, busy, now);
+            return Ok(None);
+        };
+        let body = Body::Withdraw { item, withdrawal };
+        let message = graph::Message { sender: guest.device, receiver: self.me, body };
+        let origin = Origin { id: Some(opened.id), cause: Cause { head: opened.head, consent: None } };
+        let outcome = journal::receive(driver, message, origin, now)?;
+        match outcome.fate {
+            Fate::Taken => {
+                tracing::info!("a consent was withdrawn");
+                self.notices.done.push((opened.sender.clone(), opened.id));
+            }
+            _ => self.refuse(opened, busy, now),
+        }
+        Ok(Some(outcome))
+    }
+
+    /// What was taken back is gone, and the trace that says so is on the disk.
+    pub(crate) fn acknowledge(&mut self, head: ChainHead, now: Time) {
+        for (sender, request) in std::mem::take(&mut self.notices.done) {
+            self.answer(&sender, &Message::Withdrawn { request }, Some(head), now);
+        }
+    }
+
+    fn refuse(&mut self, opened: &Opened, reason: Refusal, now: Time) {
+        self.answer(&opened.sender, &Message::Refused { request: opened.id, reason }, None, now);
+    }
+
+    fn answer(&mut self, to: &Sender, message: &Message, head: Option<ChainHead>, now: Time) {
+        match new_id() {
+            Ok(id) => self.post.send(to, id, head, message, self.membership.mesh(), now),
+            Err(error) => tracing::error!(%error, "no random numbers for the id of an answer"),
+        }
+    }
+}
