@@ -34,6 +34,8 @@ struct File {
     device: String,
     keys: PathBuf,
     data: PathBuf,
+    trace: Option<PathBuf>,
+    audit_key: Option<PathBuf>,
     policy: PathBuf,
     policy_name: Option<String>,
     repository: Option<String>,
@@ -85,6 +87,10 @@ pub struct Config {
     pub repository: DeviceName,
     /// Where everything is kept.
     pub data: PathBuf,
+    /// Where its trace is written.
+    pub trace: PathBuf,
+    /// Where the key is that names items in it.
+    pub audit_key: PathBuf,
     /// Where the policy is, to be read again when asked.
     pub source: PolicySource,
     /// The policy.
@@ -117,6 +123,7 @@ impl Config {
         let refuse = |setting, problem: &dyn std::fmt::Display| Failure::configuration(loaded.refuse(setting, problem));
         let keys = SecretKeys::load(&loaded.resolve(&file.keys)).map_err(|error| refuse("keys", &error))?;
         let data = loaded.resolve(&file.data);
+        let beside = |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
         state_file::make_directory(&data).map_err(|error| refuse("data", &error))?;
         let operator = file.mesh.operator_key().map_err(|error| refuse("mesh.operator", &error))?;
         let mesh = loaded.resolve(&file.mesh.file);
@@ -151,6 +158,8 @@ impl Config {
             keys: Arc::new(keys),
             membership,
             repository,
+            trace: beside(&file.trace, "trace"),
+            audit_key: beside(&file.audit_key, "audit.key"),
             data,
             source,
             policy,

@@ -61,11 +61,11 @@ impl Gateway {
             mesh_serial: config.membership.mesh().contents().serial,
         };
         // First of all: it locks the directory.
-        let settings = Settings::new(&config.data.join("trace"));
+        let settings = Settings::new(&config.trace);
         let (recorder, found) =
             Recorder::open(settings, identity, Arc::clone(&config.keys), now).map_err(Failure::runtime)?;
         tracing::debug!(?found, "trace opened");
-        let audit = audit_key(&config.data)?;
+        let audit = audit_key(&config.audit_key, &config.data)?;
         let (vault, swept) = Vault::open(&config.data.join("vault.redb"), &config.data.join("vault.key"), now)
             .map_err(Failure::runtime)?;
         let author = Author {
@@ -169,9 +169,8 @@ fn pacing(statement_seconds: u64) -> Pacing {
 }
 
 /// K. Without it nobody could take back what is in the vault, so a new one is made only for a new vault.
-fn audit_key(data: &Path) -> Result<AuditKey, Failure> {
-    let path = data.join("audit.key");
-    let key = match secret_file::load(&path).map_err(Failure::runtime)? {
+fn audit_key(path: &Path, data: &Path) -> Result<AuditKey, Failure> {
+    let key = match secret_file::load(path).map_err(Failure::runtime)? {
         Some(key) => key,
         None if data.join("vault.redb").exists() => {
             let path = path.display();
@@ -179,7 +178,7 @@ fn audit_key(data: &Path) -> Result<AuditKey, Failure> {
                 "there is a vault, but not the key `{path}` that names what is in it"
             )));
         }
-        None => secret_file::create(&path).map_err(Failure::runtime)?,
+        None => secret_file::create(path).map_err(Failure::runtime)?,
     };
     Ok(AuditKey::new(key))
 }

@@ -39,6 +39,8 @@ pub const MAX_ROTATION_SECONDS: u64 = 10;
 struct File {
     name: String,
     data: PathBuf,
+    trace: Option<PathBuf>,
+    audit_key: Option<PathBuf>,
     policies: Vec<PathBuf>,
     repository: Option<String>,
     #[serde(default = "Timing::default_refresh")]
@@ -136,6 +138,10 @@ pub struct Config {
     pub name: DeviceName,
     /// Where everything is kept.
     pub data: PathBuf,
+    /// Where her trace is written.
+    pub trace: PathBuf,
+    /// Where the key is that names her item in it.
+    pub audit_key: PathBuf,
     /// Her policies.
     pub own: OwnPolicies,
     /// Who is in the mesh.
@@ -178,6 +184,7 @@ impl Config {
     fn of(loaded: &Loaded<File>) -> Result<Self, ConfigError> {
         let file = &loaded.file;
         let data = loaded.resolve(&file.data);
+        let beside = |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
         let operator = file.mesh.operator_key().map_err(|problem| loaded.refuse("mesh.operator", problem))?;
         let mesh_path = loaded.resolve(&file.mesh.file);
         let membership = Membership::peek(&mesh_path, operator, &data.join("trust"), SystemClock.now())
@@ -207,6 +214,8 @@ impl Config {
         let frame = file.frame;
         Ok(Self {
             name,
+            trace: beside(&file.trace, "trace"),
+            audit_key: beside(&file.audit_key, "audit.key"),
             data,
             own,
             membership,

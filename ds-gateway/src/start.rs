@@ -44,7 +44,7 @@ pub fn prepare<'v>(
     state_file::make_directory(&config.data).map_err(Failure::runtime)?;
     config.membership.remember().map_err(Failure::runtime)?;
     let recorder = open_trace(&config, now)?;
-    let audit = AuditKey::new(secret(&config.data.join("audit.key"))?);
+    let audit = AuditKey::new(secret(&config.audit_key)?);
     let consent = ConsentKeys::new(secret(&config.data.join("consent.key"))?);
 
     let (mut directory, mut names) = config.membership.roll(vocabulary);
@@ -97,7 +97,7 @@ fn open_trace(config: &Config, now: Time) -> Result<Recorder<Arc<SecretKeys>>, F
         graphs: vec![GraphName::of(&INDIRECT_SUBJECT)],
         mesh_serial: config.membership.mesh().contents().serial,
     };
-    let settings = Settings::new(&config.data.join("trace"));
+    let settings = Settings::new(&config.trace);
     let keys = Arc::new(keys.map_err(Failure::runtime)?);
     let (recorder, found) = Recorder::open(settings, identity, keys, now).map_err(Failure::runtime)?;
     if let Found::Interrupted { torn } = found {
