@@ -12,18 +12,24 @@ use std::os::unix::fs::PermissionsExt as _;
 use ed25519_dalek::SigningKey;
 use mesh_runtime::air::Address;
 use mesh_runtime::keys::SecretKeys;
-use mesh_runtime::link::Topic;
-use mesh_runtime::mesh_file::parse_signatures;
-use mesh_runtime::protocol::message::{Message, Refusal};
-use mesh_runtime::protocol::sealed::Notice;
+use mesh_runtime::link::{MAX_PACKET_BYTES, MAX_TOPIC_BYTES as MAX_LINK_TOPIC_BYTES, Topic};
+use mesh_runtime::mesh_file::{MAX_SIGNATURE_FILE_BYTES, parse_signatures};
+use mesh_runtime::protocol::message::{MAX_STATEMENTS_BYTES, Message, Refusal};
+use mesh_runtime::protocol::sealed::{MAX_SEALED_BYTES, Notice};
 use mesh_runtime::protocol::{changes_topic, device_topic, subject_topic};
 use pilot_core::codec;
-use pilot_core::evidence::envelope::{Arrival, ChainHead, MessageId, Receiver, Sender};
-use pilot_core::evidence::mesh::{FrameTag, sign_mesh};
-use pilot_core::evidence::statement::Content;
-use pilot_core::evidence::{DeviceName, Envelope, MeshFile, PolicyStatement, Signer, StatementId, VerifyingKey};
+use pilot_core::evidence::cose::Domain;
+use pilot_core::evidence::envelope::{
+    self, Arrival, ChainHead, FRESHNESS_WINDOW, MAX_ENVELOPE_BYTES, MAX_MESSAGE_BYTES, MessageId, Receiver, Sender,
+};
+use pilot_core::evidence::mesh::{CLOCK_TOLERANCE, FrameTag, MAX_DEVICES, MAX_MESH_BYTES, MeshDraft, sign_mesh};
+use pilot_core::evidence::statement::{Content, MAX_STATEMENT_BYTES};
+use pilot_core::evidence::{
+    DeviceName, Envelope, MeshFile, PolicyStatement, Signature, Signer, StatementId, VerifyingKey,
+};
 use pilot_core::graph::message::Withdrawal;
-use pilot_core::policy::{Choice, Policy};
+use pilot_core::name::MAX_NAME_BYTES;
+use pilot_core::policy::{Choice, MAX_POLICY_BYTES, Policy};
 use pilot_core::semantics::Epoch;
 use pilot_core::syntax::parse_file;
 use pilot_core::value::Time;
@@ -218,9 +224,9 @@ fn vectors_are_what_the_code_makes() {
 #[test]
 fn signed_bytes_are_signed() {
     let stated = bytes("statement");
-    let signature = pilot_core::evidence::Signature(stated[stated.len() - 64..].try_into().unwrap());
+    let signature = Signature(stated[stated.len() - 64..].try_into().unwrap());
     assert!(public(GATE_SECRET).verifies(&bytes("statement-signed-bytes"), &signature));
-    let signature = pilot_core::evidence::Signature(bytes("notice-signature").try_into().unwrap());
+    let signature = Signature(bytes("notice-signature").try_into().unwrap());
     assert!(public(CONSENT_SECRET).verifies(&bytes("notice-signed-bytes"), &signature));
 }
 
@@ -293,4 +299,61 @@ fn the_sealed_notice_opens() {
     let signed = notice().sign(GATE_TAG, &secret(CONSENT_SECRET));
     assert_eq!(opened.as_ref(), Ok(&signed));
     assert!(opened.unwrap().is_signed_by(public(CONSENT_SECRET).as_bytes(), GATE_TAG));
+}
+
+/// A number as the document writes it: 65,536.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap()).collect();
+    groups.join(",")
+}
+
+/// The table of limits has the numbers of the code.
+#[test]
+fn limits_are_as_shown() {
+    let g = grouped;
+    let rows = [
+        format!("| name | {} |", g(MAX_NAME_BYTES)),
+        format!("| policy; statement | {}; {} |", g(MAX_POLICY_BYTES), g(MAX_STATEMENT_BYTES)),
+        format!(
+            "| topic in an envelope; of our links | {}; {} |",
+            g(envelope::MAX_TOPIC_BYTES),
+            g(MAX_LINK_TOPIC_BYTES)
+        ),
+        format!(
+            "| message; envelope; MQTT packet | {}; {}; {} |",
+            g(MAX_MESSAGE_BYTES),
+            g(MAX_ENVELOPE_BYTES),
+            g(MAX_PACKET_BYTES)
+        ),
+        format!("| statements in one part of a download | {}, or one statement |", g(MAX_STATEMENTS_BYTES)),
+        format!("| sealed notice | {} |", g(MAX_SEALED_BYTES)),
+        format!(
+            "| mesh file; signature file; devices in a mesh file | {}; {}; {} devices |",
+            g(MAX_MESH_BYTES),
+            g(MAX_SIGNATURE_FILE_BYTES),
+            g(MAX_DEVICES)
+        ),
+        format!(
+            "`issued` at most {CLOCK_TOLERANCE} s ahead, `time` of an envelope at most {FRESHNESS_WINDOW} s either way"
+        ),
+    ];
+    for row in rows {
+        assert!(DOCUMENT.contains(&row), "the document does not say `{row}`");
+    }
+}
+
+/// The table of versions has the words of the code, and the domains are those that are signed.
+#[test]
+fn words_are_as_shown() {
+    let mut other = Message::Fetch { since: 0 }.encode();
+    other[1] = 2;
+    let form = Message::decode(&other).unwrap_err().to_string();
+    let mesh = block("toml", "mesh.toml").replace("version = 1", "version = 2");
+    let mesh = MeshDraft::from_toml(&mesh).unwrap_err().problem.to_string();
+    let domains = [Domain::MeshFile, Domain::PolicyStatement, Domain::Envelope, Domain::TraceCheckpoint];
+    let domains = domains.map(|domain| String::from_utf8(domain.external_aad().to_vec()).unwrap());
+    for words in domains.iter().chain([&form, &mesh]) {
+        assert!(DOCUMENT.contains(&format!("`{words}`")), "the document does not say `{words}`");
+    }
 }
