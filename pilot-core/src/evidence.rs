@@ -14,7 +14,7 @@
 //! opened with an opened mesh file, so that nothing can be believed before its signer is known.
 //!
 //! What must be remembered between calls is the caller's: the serial of the last mesh file, the highest version of each
-//! device's statements, the ids of messages within [`envelope::FRESHNESS_WINDOW`].
+//! device's statements.
 
 pub mod cose;
 pub mod envelope;

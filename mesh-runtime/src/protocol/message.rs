@@ -46,7 +46,7 @@ pub enum Message {
         request: MessageId,
         /// The statement's version.
         version: u64,
-        /// The repository's revision at which it was stored.
+        /// The repository's revision when it answered.
         revision: u64,
     },
     /// requestPolicies: the statements stored after a revision; 0 for all.
@@ -95,7 +95,8 @@ pub enum Message {
 /// Why something is not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The message cannot be understood, or is not for this sort of device.
+    /// The message is not for this sort of device, or what is sealed in it does not open. A message that cannot be decoded
+    /// gets no answer: devices of two versions would answer each other for ever.
     #[error("the message is not understood")]
     Malformed,
     /// The sender may not ask this.

@@ -18,7 +18,8 @@
 //! ```
 //!
 //! An opened envelope says who sent it, that it was meant for this receiver and this topic, and that it is of now.
-//! Whether it came before is for the caller to know: it remembers ids for twice [`FRESHNESS_WINDOW`].
+//! Whether it came before is not said: within [`FRESHNESS_WINDOW`] anybody can send it again, so whatever is asked twice must
+//! have the effect of being asked once.
 
 use alloc::string::String;
 use alloc::vec::Vec;
