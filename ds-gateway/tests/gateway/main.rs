@@ -1,0 +1,9 @@
+//! The whole gateway, over an in-process link and a simulated air, with hand-made other ends.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+
+mod attacks;
+mod configuration;
+mod life;
+mod mesh;
+mod support;
