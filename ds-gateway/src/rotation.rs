@@ -8,13 +8,16 @@ use std::collections::BTreeMap;
 use mesh_runtime::air::FrameBytes;
 use mesh_runtime::air::frame::Kind;
 use pilot_core::codec::Digest;
+use pilot_core::evidence::DeviceName;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::DeviceId;
 
 /// A broadcast that was recorded, as a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
+    /// The controller's name.
+    pub name: DeviceName,
     /// The controller's policy.
     pub policy: Digest,
     /// When it was released.
@@ -47,6 +50,11 @@ impl Rotation {
         self.announcements.insert(controller, announcement);
     }
 
+    /// What there is to say for a controller.
+    pub fn announcement(&self, controller: DeviceId) -> Option<&Announcement> {
+        self.announcements.get(&controller)
+    }
+
     /// Everything there is to say, whether or not it may be said at the moment.
     pub fn announcements(&self) -> impl Iterator<Item = (DeviceId, &Announcement)> {
         self.announcements.iter().map(|(controller, announcement)| (*controller, announcement))
@@ -57,25 +65,26 @@ impl Rotation {
         &mut self,
         now: Time,
         may: impl Fn(DeviceId, &Announcement) -> bool,
-    ) -> Option<(DeviceId, Announcement)> {
+    ) -> Option<(DeviceId, FrameBytes)> {
         self.announcements.retain(|_, announcement| announcement.epoch.is_fresh_at(now));
         let may = |controller: DeviceId, all: &BTreeMap<DeviceId, Announcement>| {
-            all.get(&controller).filter(|announcement| may(controller, announcement)).copied()
+            let allowed = all.get(&controller).filter(|announcement| may(controller, announcement));
+            allowed.map(|announcement| announcement.frame)
         };
         if let Some((controller, until)) = self.on_air.filter(|(_, until)| now < *until) {
             // A clock that was set back must not keep one frame on the air for ever.
             let is_turn = until.unix().saturating_sub(now.unix()) <= self.seconds;
-            if let (true, Some(announcement)) = (is_turn, may(controller, &self.announcements)) {
-                return Some((controller, announcement));
+            if let (true, Some(frame)) = (is_turn, may(controller, &self.announcements)) {
+                return Some((controller, frame));
             }
         }
         self.on_air = None;
         // Twice: what is left of this period, then a whole new one.
         for _ in 0..2 {
             while let Some(controller) = self.turns.pop() {
-                if let Some(announcement) = may(controller, &self.announcements) {
+                if let Some(frame) = may(controller, &self.announcements) {
                     self.on_air = Some((controller, Time::from_unix(now.unix().saturating_add(self.seconds))));
-                    return Some((controller, announcement));
+                    return Some((controller, frame));
                 }
             }
             self.turns = self.announcements.keys().copied().collect();
@@ -102,9 +111,10 @@ mod tests {
     fn rotation(controllers: usize) -> Rotation {
         let mut rotation = Rotation::new(1, fastrand::Rng::with_seed(7));
         let frame = FrameBytes::new(b"frame").unwrap();
+        let name = DeviceName::new("gate").unwrap();
         let announcement =
-            Announcement { policy: Digest([1; 32]), epoch: Epoch::of(START), kind: Kind::Legacy, frame };
-        (0..controllers).for_each(|at| rotation.announce(DeviceId::from_index(at), announcement));
+            Announcement { name, policy: Digest([1; 32]), epoch: Epoch::of(START), kind: Kind::Legacy, frame };
+        (0..controllers).for_each(|at| rotation.announce(DeviceId::from_index(at), announcement.clone()));
         rotation
     }
 

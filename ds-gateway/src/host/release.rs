@@ -1,23 +1,55 @@
 //! From broadcast↑ to a frame on the air, and from withdraw↑ to a notice that its controller acknowledges.
 
 use mesh_runtime::air::frame::Kind;
-use mesh_runtime::air::{AdvertiseError, FrameBytes};
+use mesh_runtime::air::AdvertiseError;
+use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::{DriveError, Driver, RecordError};
 use mesh_runtime::journal::Journal;
 use mesh_runtime::protocol::sealed::Notice;
 use pilot_core::codec;
-use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::envelope::MessageId;
+use pilot_core::evidence::{DeviceName, MeshDevice};
+use pilot_core::graph::Device;
 use pilot_core::graph::message::{Release, Withdrawal};
 use pilot_core::policy::Choice;
+use pilot_core::semantics::Context;
 use pilot_core::value::Time;
-use pilot_core::vocabulary::DeviceId;
+use pilot_core::vocabulary::{DeviceId, ItemId};
 
 use super::{Gateway, Question};
+use crate::catalogue::{Catalogue, Offer};
 use crate::decide;
 use crate::frames::{self, Saying};
 use crate::rotation::Announcement;
 use crate::state::Owed;
+
+/// What decides whether a frame may be on the air.
+struct Permit<'p> {
+    membership: &'p Membership,
+    catalogue: &'p Catalogue,
+    item: ItemId,
+    is_in_force: bool,
+    device: &'p Device,
+    context: Context<'p>,
+}
+
+impl Permit<'_> {
+    /// The broadcast could be made again now, nothing since has taken it back, and the statement behind it still counts.
+    fn allows(&self, controller: DeviceId, announcement: &Announcement) -> bool {
+        let Announcement { name, policy: digest, epoch, .. } = announcement;
+        let Self { device, item, context, .. } = *self;
+        let now = context.now;
+        let is_valid = |listed: &MeshDevice| listed.check_valid(now).is_ok();
+        let is_stated = |offer: Offer<'_>| offer.policy == *digest && now < offer.expires;
+        let Some(policy) = context.policies.by_digest(digest) else { return false };
+        self.is_in_force
+            && epoch.is_fresh_at(now)
+            && self.membership.mesh().device(name.as_str()).is_some_and(is_valid)
+            && self.catalogue.offer(name).is_some_and(is_stated)
+            && device.memory.tombstones.get(&item).is_none_or(|withdrawn| *epoch > withdrawn.epoch)
+            && decide::is_accepted(&decide::Question { device, item, controller, policy, context })
+    }
+}
 
 impl Gateway<'_> {
     /// broadcast↑ was recorded: there is something to say for a controller.
@@ -45,59 +77,37 @@ impl Gateway<'_> {
             return self.post.complaints.complain("too-long", None, &reason, now);
         };
         if kind == Kind::Signed {
-            self.remembered.signed.insert(name);
+            self.remembered.signed.insert(name.clone());
         }
-        let announcement = Announcement { policy: digest, epoch: release.epoch, kind, frame };
+        let announcement = Announcement { name, policy: digest, epoch: release.epoch, kind, frame };
         self.radio.rotation.announce(controller, announcement);
     }
 
-    /// Whether a frame may be on the air: its broadcast could be made again now, nothing since has taken it back, and the
-    /// statement behind it still counts.
-    pub(super) fn may_say(
-        &self,
-        controller: DeviceId,
-        announcement: &Announcement,
-        name: Option<&DeviceName>,
-        driver: &Driver<'_, Journal>,
-        now: Time,
-    ) -> bool {
-        let (context, device) = (driver.context(now), driver.device());
-        let is_in_force = |name: &DeviceName| {
-            let is_valid = |device: &pilot_core::evidence::MeshDevice| device.check_valid(now).is_ok();
-            let offer = self.catalogue.offer(name);
-            self.membership.mesh().device(name.as_str()).is_some_and(is_valid)
-                && offer.is_some_and(|offer| offer.policy == announcement.policy && now < offer.expires)
-        };
-        let withdrawn = device.memory.tombstones.get(&self.about.item);
-        let Some(policy) = context.policies.by_digest(&announcement.policy) else { return false };
-        let question = decide::Question { device, item: self.about.item, controller, policy, context };
-        self.is_in_force
-            && name.is_some_and(is_in_force)
-            && announcement.epoch.is_fresh_at(now)
-            && withdrawn.is_none_or(|withdrawn| announcement.epoch > withdrawn.epoch)
-            && decide::is_accepted(&question)
+    /// What says whether frames may be on the air now.
+    fn permit<'p>(&'p self, driver: &'p Driver<'_, Journal>, now: Time) -> Permit<'p> {
+        let Self { membership, catalogue, about, is_in_force, .. } = self;
+        let (device, context) = (driver.device(), driver.context(now));
+        Permit { membership, catalogue, item: about.item, is_in_force: *is_in_force, device, context }
     }
 
-    /// Those for whom there is a frame that may be said, in the order of their numbers.
-    pub(super) fn advertised_for(&self, driver: &mut Driver<'_, Journal>, now: Time) -> Vec<DeviceId> {
-        let all: Vec<_> = self.radio.rotation.announcements().map(|(id, announcement)| (id, *announcement)).collect();
-        let named = all.into_iter().map(|(id, announcement)| {
-            let name = driver.recorder().names.name_of(id).cloned();
-            (id, self.may_say(id, &announcement, name.as_ref(), driver, now))
-        });
-        named.filter_map(|(id, may)| may.then_some(id)).collect()
+    /// Those for whom there is a frame that may be said.
+    pub(super) fn advertised_for(&self, driver: &Driver<'_, Journal>, now: Time) -> Vec<DeviceId> {
+        let permit = self.permit(driver, now);
+        let allowed = self.radio.rotation.announcements().filter(|(id, announcement)| permit.allows(*id, announcement));
+        allowed.map(|(id, _)| id).collect()
     }
 
     /// Puts the frame on the air whose turn it is, or none. The state that remembers its receiver is stored.
-    pub(super) fn take_turns(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
-        let allowed = self.advertised_for(driver, now);
-        let turn = self.radio.rotation.turn(now, |controller, _| allowed.binary_search(&controller).is_ok());
-        let wanted = turn.map(|(controller, announcement)| (controller, announcement.frame));
+    pub(super) fn take_turns(&mut self, driver: &Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
+        let Self { membership, catalogue, about, is_in_force, radio, .. } = self;
+        let (device, context) = (driver.device(), driver.context(now));
+        let permit = Permit { membership, catalogue, item: about.item, is_in_force: *is_in_force, device, context };
+        let wanted = radio.rotation.turn(now, |controller, announcement| permit.allows(controller, announcement));
         if wanted == self.radio.on_air {
             return Ok(());
         }
         self.radio.on_air = wanted;
-        match self.radio.advertiser.advertise(wanted.map(|(_, frame): (_, FrameBytes)| frame)) {
+        match self.radio.advertiser.advertise(wanted.map(|(_, frame)| frame)) {
             Ok(()) => Ok(()),
             Err(error @ AdvertiseError::Gone) => Err(RecordError::new(error).into()),
             // Frames are made for the room there is.
@@ -109,9 +119,10 @@ impl Gateway<'_> {
     }
 
     /// Takes the frame off the air that is on it, if it may not be said any more.
-    pub(super) fn fall_silent_unless_allowed(&mut self, driver: &mut Driver<'_, Journal>, now: Time) {
+    pub(super) fn fall_silent_unless_allowed(&mut self, driver: &Driver<'_, Journal>, now: Time) {
         let Some((controller, _)) = self.radio.on_air else { return };
-        if self.advertised_for(driver, now).binary_search(&controller).is_err() {
+        let announcement = self.radio.rotation.announcement(controller);
+        if !announcement.is_some_and(|announcement| self.permit(driver, now).allows(controller, announcement)) {
             self.fall_silent();
         }
     }
