@@ -271,7 +271,7 @@ impl Host<Journal> for Gateway {
             }
             Some("held") => {
                 match self.held() {
-                    Ok(held) => asked.answer(held),
+                    Ok(held) => asked.answer(json!({ "held": held })),
                     Err(error) => asked.refuse(error),
                 }
                 return Ok(None);

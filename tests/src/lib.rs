@@ -88,10 +88,15 @@ impl Mesh {
         self.kinds.insert(name.to_owned(), "ds-gateway");
     }
 
-    /// Starts a daemon and waits until it answers.
+    /// Starts a daemon and waits until it is connected.
     pub fn start(&mut self, name: &str) {
         self.launch(name);
-        self.until(name, "status", "it answers", |_| Some(()));
+        self.until_connected(name);
+    }
+
+    /// Waits until a daemon is connected to its broker.
+    pub fn until_connected(&self, name: &str) {
+        self.until(name, "status", "it is connected", |status| status["connected"].as_bool()?.then_some(()));
     }
 
     /// Starts a daemon.

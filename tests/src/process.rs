@@ -11,10 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::PATIENCE;
 
-/// The binary that is shipped, built once per test program.
+/// The binary that is shipped, built once per test program; or the one that the variable `CONSENT_MESH` names.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
+        if let Some(binary) = std::env::var_os("CONSENT_MESH") {
+            return binary.into();
+        }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let build = ["build", "--release", "--locked", "--package", "consent-mesh", "--message-format", "json"];
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
