@@ -35,16 +35,27 @@ impl Part {
 }
 
 impl Catalogue {
-    /// A statement was stored at this revision, which is higher than all before.
+    /// A statement was stored at this revision, in place of the device's one before.
     pub fn insert(&mut self, device: DeviceName, revision: u64, statement: Arc<[u8]>) {
         if let Some(before) = self.revisions.insert(device.clone(), revision) {
             self.by_revision.remove(&before);
         }
         self.by_revision.insert(revision, (device, statement));
-        self.head = revision;
+        self.pass(revision);
     }
 
-    /// The revision of what was inserted last.
+    /// There is nothing to hand out at this revision.
+    pub fn pass(&mut self, revision: u64) {
+        self.head = self.head.max(revision);
+    }
+
+    /// A device's statement.
+    pub fn statement(&self, device: &DeviceName) -> Option<&[u8]> {
+        let (_, statement) = self.by_revision.get(self.revisions.get(device)?)?;
+        Some(statement)
+    }
+
+    /// The highest revision so far.
     pub const fn head(&self) -> u64 {
         self.head
     }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use mesh_runtime::air::simulated::HubAddress;
 use mesh_runtime::daemon::{self, Failure, control};
 use serde_json::{Value, json};
 
-use crate::config::{Config, EMBEDDED_BROKER, Overrides, data_directory};
+use crate::config::{Config, EMBEDDED_BROKER, Overrides, SIMULATED_AIR, data_directory};
 
 const NAME: &str = "repository-svc";
 
@@ -48,6 +49,9 @@ pub struct RunArguments {
     /// Run an MQTT broker on loopback and use it, for a mesh on one machine
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = EMBEDDED_BROKER)]
     embedded_broker: Option<SocketAddr>,
+    /// Run a simulated air on loopback, through which gateways on this machine hear each other
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = SIMULATED_AIR)]
+    simulated_air: Option<HubAddress>,
 }
 
 /// Whom to ask.
@@ -78,7 +82,8 @@ impl RunArguments {
     /// Runs the repository.
     pub fn execute(self) -> ExitCode {
         daemon::main(NAME, async {
-            let overrides = Overrides { data: self.data, embedded_broker: self.embedded_broker };
+            let overrides =
+                Overrides { data: self.data, embedded_broker: self.embedded_broker, simulated_air: self.simulated_air };
             let config = Config::load(&self.config, overrides)?;
             if self.check_config {
                 println!("the configuration is good");

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mesh_runtime::air::simulated::HubAddress;
 use mesh_runtime::daemon::Failure;
 use mesh_runtime::daemon::config::{self, BrokerSection, MeshSection};
 use mesh_runtime::daemon::membership::Membership;
@@ -17,6 +18,9 @@ use serde::Deserialize;
 
 /// Where the embedded broker listens unless said otherwise: where MQTT clients look.
 pub const EMBEDDED_BROKER: &str = "127.0.0.1:1883";
+
+/// Where the simulated air is unless said otherwise.
+pub const SIMULATED_AIR: &str = "127.0.0.1:1884/000000000000c0de";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +40,8 @@ pub struct Overrides {
     pub data: Option<PathBuf>,
     /// Run a broker here, and use it.
     pub embedded_broker: Option<SocketAddr>,
+    /// Run a simulated air here, for gateways on this machine.
+    pub simulated_air: Option<HubAddress>,
 }
 
 /// Which broker.
@@ -62,6 +68,8 @@ pub struct Config {
     pub trace: PathBuf,
     /// Where messages go.
     pub broker: Broker,
+    /// Where a simulated air is to be.
+    pub simulated_air: Option<HubAddress>,
 }
 
 /// Where a configuration says that everything is kept, without looking at the rest.
@@ -96,6 +104,6 @@ impl Config {
             }
         };
         let trace = file.trace.as_ref().map_or_else(|| data.join("trace"), |trace| loaded.resolve(trace));
-        Ok(Self { name, keys: Arc::new(keys), membership, data, trace, broker })
+        Ok(Self { name, keys: Arc::new(keys), membership, data, trace, broker, simulated_air: overrides.simulated_air })
     }
 }

@@ -20,6 +20,7 @@ pub mod store;
 use std::future::Future;
 use std::sync::Arc;
 
+use mesh_runtime::air::simulated::{Hub, World};
 use mesh_runtime::broker::Broker as EmbeddedBroker;
 use mesh_runtime::daemon::{Failure, control};
 use mesh_runtime::driver::clock::{Clock, SystemClock};
@@ -46,8 +47,19 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
             (settings.load().map_err(Failure::runtime)?, Some(broker))
         }
     };
+    let air = match config.simulated_air {
+        Some(address) => {
+            let hub = Hub::start_at(address, World::default()).await.map_err(Failure::configuration)?;
+            tracing::info!(address = %hub.address(), "the simulated air is up");
+            Some(hub)
+        }
+        None => None,
+    };
     let (link, events) = mqtt::connect(endpoint);
     let done = run_on(config, link, events, &SystemClock, shutdown).await;
+    if let Some(air) = air {
+        air.stop().await;
+    }
     if let Some(broker) = broker {
         broker.stop().await;
     }

@@ -260,7 +260,7 @@ impl Gate {
     }
 
     pub async fn held(&self) -> Vec<Value> {
-        let held = self.ask("held").await.unwrap();
+        let held = self.ask("held").await.unwrap()["held"].take();
         held.as_array().unwrap().clone()
     }
 

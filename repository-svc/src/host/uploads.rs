@@ -1,0 +1,132 @@
+//! Uploads: checked, stored, listed, and then acknowledged.
+
+use std::sync::Arc;
+
+use mesh_runtime::driver::DriveError;
+use mesh_runtime::journal::{self, Origin};
+use mesh_runtime::protocol::message::{Message, Refusal};
+use pilot_core::evidence::envelope::Sender;
+use pilot_core::evidence::statement::Content;
+use pilot_core::evidence::trace::action::Cause;
+use pilot_core::evidence::{PolicyStatement, StatementId};
+use pilot_core::graph::{self, Body};
+use pilot_core::value::Time;
+
+use super::{Driving, Input, RETRY_AFTER, Repository, Request, Stored, Upload};
+use crate::store::{PutError, Revision, Statement, Version};
+
+impl Repository {
+    /// Checks a statement and gives it to the store, which says later what came of it.
+    pub(super) fn upload(&mut self, request: Request, bytes: Vec<u8>, now: Time) {
+        let Sender::Device(sender) = &request.sender else {
+            self.post.complaints.complain("anonymous-upload", Some(&request.sender), &"only devices upload", now);
+            return self.refuse(&request, Refusal::NotAllowed, now);
+        };
+        let statement = match PolicyStatement::open(&bytes, self.membership.mesh(), &self.vocabulary, now) {
+            Ok(statement) if statement.device == *sender => statement,
+            Ok(_) => {
+                self.post.complaints.complain("forged-upload", Some(&request.sender), &"of another device", now);
+                return self.refuse(&request, Refusal::NotAllowed, now);
+            }
+            Err(error) => {
+                self.post.complaints.complain("statement", Some(&request.sender), &error, now);
+                return self.refuse(&request, Refusal::Statement, now);
+            }
+        };
+        let Ok(stored) = Statement::new(Version(statement.version), &bytes) else {
+            return self.refuse(&request, Refusal::Statement, now);
+        };
+        let upload = Upload { statement, bytes: bytes.into() };
+        let (store, inputs) = (Arc::clone(&self.store), self.inputs.clone());
+        tokio::spawn(async move {
+            let result = store.put(upload.statement.device.clone(), stored).await;
+            // An error means that the repository has ended; whoever asked asks again.
+            let _ = inputs.send(Input::Stored(Box::new(Stored { request, upload, result }))).await;
+        });
+    }
+
+    /// The store has answered.
+    pub(super) fn stored(&mut self, stored: Stored, driver: &mut Driving<'_>, now: Time) -> Result<(), DriveError> {
+        let Stored { request, upload, result } = stored;
+        let version = upload.statement.version;
+        match result {
+            Ok(revision) => {
+                self.early.insert(revision.0, Stored { request, upload, result });
+                while let Some(next) = self.early.remove(&(self.catalogue.head() + 1)) {
+                    let Ok(revision) = next.result else { continue };
+                    let origin =
+                        Origin { id: Some(next.request.id), cause: Cause { head: next.request.head, consent: None } };
+                    let version = next.upload.statement.version;
+                    self.list(revision, next.upload, origin, driver, now)?;
+                    self.acknowledge(next.request, version);
+                }
+            }
+            Err(PutError::NotHigher { identical: true, .. }) => {
+                // The sender has missed our answer, or somebody repeats what it sent. If we have not recorded it yet, the
+                // answer is on its way.
+                let is_listed = self.catalogue.statement(&upload.statement.device) == Some(&upload.bytes);
+                if is_listed {
+                    self.acknowledge(request, version);
+                } else {
+                    self.refuse(&request, Refusal::Busy { retry_after: RETRY_AFTER }, now);
+                }
+            }
+            Err(PutError::NotHigher { stored, identical: false }) => {
+                self.post.complaints.complain(
+                    "rolled-back",
+                    Some(&request.sender),
+                    &"a version that is not higher",
+                    now,
+                );
+                self.refuse(&request, Refusal::NotHigher { stored: stored.0 }, now);
+            }
+            Err(PutError::Busy) => self.refuse(&request, Refusal::Busy { retry_after: RETRY_AFTER }, now),
+            Err(PutError::Failed) => {
+                tracing::error!("the policy store cannot write; nothing is accepted until a restart");
+                self.refuse(&request, Refusal::OutOfOrder, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, request: Request, version: u64) {
+        self.uploads = self.uploads.saturating_add(1);
+        let revision = self.catalogue.head();
+        let message = Message::Uploaded { request: request.id, version, revision };
+        self.acknowledgements.push((request, message));
+    }
+
+    /// A statement is durable: the graph's uploadPolicy↓ or withdrawPolicy↓.
+    pub(super) fn list(
+        &mut self,
+        revision: Revision,
+        upload: Upload,
+        origin: Origin,
+        driver: &mut Driving<'_>,
+        now: Time,
+    ) -> Result<(), DriveError> {
+        let Upload { statement, bytes } = upload;
+        if let Some(sender) = driver.recorder().names.id_of(&statement.device) {
+            let body = match statement.content {
+                Content::Policy(policy) => driver.intern(policy).ok().map(|policy| {
+                    if let Some(digest) = driver.context(now).policies.digest(policy) {
+                        let names = &mut driver.recorder().names;
+                        names.forget_statements(sender);
+                        names.statement(sender, digest, StatementId::of(&bytes));
+                    }
+                    Body::UploadPolicy { policy }
+                }),
+                Content::Withdrawal => {
+                    let listed = driver.device().memory.catalogue.get(&sender).copied();
+                    listed.map(|policy| Body::WithdrawPolicy { policy })
+                }
+            };
+            if let Some(body) = body {
+                let message = graph::Message { sender, receiver: self.me, body };
+                journal::receive(driver, message, origin, now)?;
+            }
+        }
+        self.catalogue.insert(statement.device, revision.0, bytes);
+        Ok(())
+    }
+}
