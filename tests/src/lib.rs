@@ -232,3 +232,44 @@ pub fn files_with(root: &Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
     }
     found
 }
+
+/// A subject with an address, for tests with several.
+pub fn address(number: u8) -> String {
+    format!("c0:ff:ee:00:00:{number:02x}")
+}
+
+/// The bytes of that address.
+pub const fn address_bytes(number: u8) -> [u8; 6] {
+    [0xc0, 0xff, 0xee, 0, 0, number]
+}
+
+impl Mesh {
+    /// Which of these addresses a controller holds.
+    pub fn holds(&self, controller: &str, numbers: &[u8]) -> Vec<u8> {
+        self.holds_in(&self.command(controller, "held"), controller, numbers)
+    }
+
+    /// Waits until a controller holds exactly these addresses.
+    pub fn until_holds(&self, controller: &str, wanted: &[u8]) {
+        let what = format!("it holds exactly {wanted:?}");
+        self.until(controller, "held", &what, |answer| {
+            let all: Vec<u8> = (0..=u8::MAX).collect();
+            let count = answer["held"].as_array()?.len();
+            (count == wanted.len() && self.holds_in(answer, controller, &all) == wanted).then_some(())
+        });
+    }
+
+    fn holds_in(&self, answer: &Value, controller: &str, numbers: &[u8]) -> Vec<u8> {
+        let key = mesh_runtime::keys::secret_file::load(&self.layout.audit_key(controller)).unwrap();
+        let key = pilot_core::evidence::AuditKey::new(key.expect("an audit key"));
+        let held: Vec<&str> =
+            answer["held"].as_array().unwrap().iter().filter_map(|held| held["pseudonym"].as_str()).collect();
+        let pseudonym = |number: u8| pilot_core::evidence::Pseudonym::of(&address_bytes(number), &key).to_string();
+        numbers.iter().copied().filter(|number| held.contains(&pseudonym(*number).as_str())).collect()
+    }
+
+    /// Replaces a controller's or a subject's policies.
+    pub fn rewrite_policy(&self, name: &str, text: &str) {
+        std::fs::write(self.root().join("config").join(format!("{name}.pilot")), text).unwrap();
+    }
+}
