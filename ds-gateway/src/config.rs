@@ -14,9 +14,7 @@ use mesh_runtime::air::Address;
 use mesh_runtime::air::frame::Kind;
 use mesh_runtime::air::simulated::{HubAddress, Participant};
 use mesh_runtime::daemon::Failure;
-use mesh_runtime::daemon::config::{
-    AirSection, BrokerSection, ConfigError, Loaded, MeshSection, load, parse_address,
-};
+use mesh_runtime::daemon::config::{AirSection, BrokerSection, ConfigError, Loaded, MeshSection, load, parse_address};
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use mesh_runtime::link::mqtt::Endpoint;

@@ -64,12 +64,7 @@ pub struct Saying<'s> {
 }
 
 /// The frame of the first of the wanted kinds that fits into the policy's and the radio's room, if any does.
-pub fn make(
-    saying: &Saying<'_>,
-    setting: FrameSetting,
-    room: usize,
-    keys: &ConsentKeys,
-) -> Option<(Kind, FrameBytes)> {
+pub fn make(saying: &Saying<'_>, setting: FrameSetting, room: usize, keys: &ConsentKeys) -> Option<(Kind, FrameBytes)> {
     let Saying { policy, bytes, epoch, address, .. } = *saying;
     let tag = ControllerTag(saying.controller.0);
     setting.kinds().iter().find_map(|kind| {

@@ -124,6 +124,7 @@ pub struct Gateway<'v> {
     told: Time,
     is_started: bool,
     is_connected: bool,
+    /// Whether the mesh file was in force when it was last looked at, to say it once.
     is_in_force: bool,
     /// The repository has said that there is something new.
     is_news: bool,
@@ -286,7 +287,8 @@ impl<'v> Gateway<'v> {
     fn wake(&self, now: Time) -> Time {
         let in_a_second = Time::from_unix(now.unix().saturating_add(1));
         let is_ticking = self.reads_clock == Some(true) || self.is_news;
-        let due = if self.is_connected { self.requests.next_due() } else { None };
+        // What cannot be sent is not waited for.
+        let due = if self.is_connected && self.is_in_force { self.requests.next_due() } else { None };
         let times = [due, self.radio.rotation.next_turn(), is_ticking.then_some(in_a_second)];
         times.into_iter().flatten().fold(self.membership.next_look(), Time::min)
     }

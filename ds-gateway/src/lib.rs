@@ -77,7 +77,9 @@ pub async fn run_with(
     let vocabulary = config.vocabulary.clone();
     let (mut driver, mut gateway) = start::prepare(config, &vocabulary, link.clone(), air, clock.now())?;
     // Not before the trace is locked: no other gateway can be behind the socket that is replaced.
-    let (_control, asked) = control::listen(&data).map_err(Failure::runtime)?;
+    let listening = control::listen(&data);
+    let (_control, asked) =
+        listening.map_err(|error| Failure::runtime(format!("cannot listen in `{}`: {error}", data.display())))?;
     let (to_inputs, inputs) = mpsc::channel(MAX_WAITING_EVENTS);
     let (to_commands, commands) = mpsc::channel(MAX_WAITING_COMMANDS);
     let tasks = [

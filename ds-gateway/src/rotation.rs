@@ -61,11 +61,7 @@ impl Rotation {
     }
 
     /// Whose frame is to be on the air now, and which; `may` says whether a frame may still be. What is stale is forgotten.
-    pub fn turn(
-        &mut self,
-        now: Time,
-        may: impl Fn(DeviceId, &Announcement) -> bool,
-    ) -> Option<(DeviceId, FrameBytes)> {
+    pub fn turn(&mut self, now: Time, may: impl Fn(DeviceId, &Announcement) -> bool) -> Option<(DeviceId, FrameBytes)> {
         self.announcements.retain(|_, announcement| announcement.epoch.is_fresh_at(now));
         let may = |controller: DeviceId, all: &BTreeMap<DeviceId, Announcement>| {
             let allowed = all.get(&controller).filter(|announcement| may(controller, announcement));

@@ -144,12 +144,7 @@ fn repository(config: &Config, names: &Names) -> Result<Repository, Failure> {
 }
 
 /// Puts back whom she refuses and who may have her item; the time of the last run comes along.
-fn restore(
-    path: &Path,
-    device: &mut Device,
-    names: &Names,
-    about: &About<'_>,
-) -> Result<(Remembered, Time), Failure> {
+fn restore(path: &Path, device: &mut Device, names: &Names, about: &About<'_>) -> Result<(Remembered, Time), Failure> {
     let Some(state) = state_file::load::<State>(path).map_err(Failure::runtime)? else {
         return Ok((Remembered::default(), Time::default()));
     };

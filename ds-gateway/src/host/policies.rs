@@ -50,7 +50,7 @@ impl Gateway<'_> {
 
     /// Sends every question that is due; without a connection none is.
     pub(super) fn ask_what_is_due(&mut self, now: Time) {
-        if !self.is_connected || !self.is_in_force {
+        if !self.is_connected || !self.membership.is_in_force(now) {
             return;
         }
         self.ask_for_acknowledgements(now);
@@ -80,7 +80,7 @@ impl Gateway<'_> {
         driver: &mut Driver<'_, Journal>,
         now: Time,
     ) -> Result<Option<Outcome>, DriveError> {
-        if !self.is_in_force {
+        if !self.membership.is_in_force(now) {
             return Ok(None);
         }
         let mesh = self.membership.mesh();

@@ -1,7 +1,7 @@
 //! From broadcast↑ to a frame on the air, and from withdraw↑ to a notice that its controller acknowledges.
 
-use mesh_runtime::air::frame::Kind;
 use mesh_runtime::air::AdvertiseError;
+use mesh_runtime::air::frame::Kind;
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::{DriveError, Driver, RecordError};
 use mesh_runtime::journal::Journal;
@@ -28,7 +28,6 @@ struct Permit<'p> {
     membership: &'p Membership,
     catalogue: &'p Catalogue,
     item: ItemId,
-    is_in_force: bool,
     device: &'p Device,
     context: Context<'p>,
 }
@@ -42,7 +41,7 @@ impl Permit<'_> {
         let is_valid = |listed: &MeshDevice| listed.check_valid(now).is_ok();
         let is_stated = |offer: Offer<'_>| offer.policy == *digest && now < offer.expires;
         let Some(policy) = context.policies.by_digest(digest) else { return false };
-        self.is_in_force
+        self.membership.is_in_force(now)
             && epoch.is_fresh_at(now)
             && self.membership.mesh().device(name.as_str()).is_some_and(is_valid)
             && self.catalogue.offer(name).is_some_and(is_stated)
@@ -85,9 +84,9 @@ impl Gateway<'_> {
 
     /// What says whether frames may be on the air now.
     fn permit<'p>(&'p self, driver: &'p Driver<'_, Journal>, now: Time) -> Permit<'p> {
-        let Self { membership, catalogue, about, is_in_force, .. } = self;
+        let Self { membership, catalogue, about, .. } = self;
         let (device, context) = (driver.device(), driver.context(now));
-        Permit { membership, catalogue, item: about.item, is_in_force: *is_in_force, device, context }
+        Permit { membership, catalogue, item: about.item, device, context }
     }
 
     /// Those for whom there is a frame that may be said.
@@ -99,9 +98,9 @@ impl Gateway<'_> {
 
     /// Puts the frame on the air whose turn it is, or none. The state that remembers its receiver is stored.
     pub(super) fn take_turns(&mut self, driver: &Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
-        let Self { membership, catalogue, about, is_in_force, radio, .. } = self;
+        let Self { membership, catalogue, about, radio, .. } = self;
         let (device, context) = (driver.device(), driver.context(now));
-        let permit = Permit { membership, catalogue, item: about.item, is_in_force: *is_in_force, device, context };
+        let permit = Permit { membership, catalogue, item: about.item, device, context };
         let wanted = radio.rotation.turn(now, |controller, announcement| permit.allows(controller, announcement));
         if wanted == self.radio.on_air {
             return Ok(());

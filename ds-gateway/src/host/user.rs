@@ -229,8 +229,12 @@ impl Gateway<'_> {
             return Err(Trouble::Refused(format!("{limit}; your policies are as they were")));
         }
         self.happened(outcome, driver);
-        let accepted: BTreeSet<DeviceId> =
-            self.accepted(driver, now).into_iter().filter(|(_, decision)| decision.accepted).map(|(id, _)| id).collect();
+        let accepted: BTreeSet<DeviceId> = self
+            .accepted(driver, now)
+            .into_iter()
+            .filter(|(_, decision)| decision.accepted)
+            .map(|(id, _)| id)
+            .collect();
         let memory = &driver.device().memory;
         let recipients = memory.recipients_of(self.about.item).filter(|(_, span)| now < span.until);
         let holding: Vec<DeviceId> = recipients.map(|(id, _)| id).filter(|id| !accepted.contains(id)).collect();

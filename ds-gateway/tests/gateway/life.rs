@@ -4,12 +4,12 @@ use mesh_runtime::protocol::message::Message;
 use serde_json::json;
 
 use super::mesh::tag;
-use super::support::World0;
+use super::support::Neighbourhood;
 
 /// Nothing is on the air before a download, then exactly the accepted controllers, and none after a withdrawal.
 #[tokio::test]
 async fn the_air_is_for_those_she_accepts() {
-    let mut world = World0::new().await;
+    let mut world = Neighbourhood::new().await;
     world.registry.lock().unwrap().is_silent = true;
     let gateway = world.start("").await;
     let registry = world.registry.clone();
@@ -44,7 +44,7 @@ async fn the_air_is_for_those_she_accepts() {
 /// repository she goes on with what she knows.
 #[tokio::test]
 async fn a_restart_restores_everything() {
-    let mut world = World0::new().await;
+    let mut world = Neighbourhood::new().await;
     let settings = "answer_seconds = 5\nrefresh_seconds = 30";
     let gateway = world.start(settings).await;
     world.until_heard(&["gate", "till"]).await;
@@ -82,7 +82,7 @@ async fn a_restart_restores_everything() {
 /// A notice of the repository is enough to see a new policy at once, and what is no longer accepted is silent at once.
 #[tokio::test]
 async fn news_are_asked_for() {
-    let mut world = World0::new().await;
+    let mut world = Neighbourhood::new().await;
     let gateway = world.start("refresh_seconds = 86400").await;
     world.until_heard(&["gate", "till"]).await;
     let modest = "collect MACAddress by mall for ServiceUsageAnalytics until 2036-01-01";
@@ -107,12 +107,15 @@ async fn news_are_asked_for() {
 /// Her own policies are read again; she is told who may hold what she would not give any more.
 #[tokio::test]
 async fn policies_are_read_again() {
-    let mut world = World0::new().await;
+    let mut world = Neighbourhood::new().await;
     let gateway = world.start("").await;
     world.until_heard(&["gate", "till"]).await;
     world.mesh.write_policies("policy mall { collect MACAddress by moll for ServiceUsageAnalytics until 2036-01-01 }");
     let refusal = gateway.refusal(json!({ "command": "reload" })).await;
-    assert!(refusal.contains("did you mean `mall`?") && refusal.ends_with("your policies are as they were"), "{refusal}");
+    assert!(
+        refusal.contains("did you mean `mall`?") && refusal.ends_with("your policies are as they were"),
+        "{refusal}"
+    );
     world.mesh.write_policies("policy books { collect MACAddress by shop for Advertising until 2036-01-01 }");
     let answer = gateway.ask(json!({ "command": "reload" })).await;
     assert_eq!(answer["may_still_hold"], json!([{ "controller": "gate", "entity": "mall" }]));
@@ -127,7 +130,7 @@ async fn policies_are_read_again() {
 /// Without network she goes on, and whoever comes back is somebody else to the broker and the repository.
 #[tokio::test]
 async fn the_network_comes_and_goes() {
-    let mut world = World0::new().await;
+    let mut world = Neighbourhood::new().await;
     let gateway = world.start("answer_seconds = 5\nrefresh_seconds = 20").await;
     world.until_heard(&["gate", "till"]).await;
     world.hub.partition(&gateway.link);

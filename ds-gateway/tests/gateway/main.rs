@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
 mod attacks;
+mod catalogue;
+mod commands;
 mod configuration;
 mod life;
 mod mesh;

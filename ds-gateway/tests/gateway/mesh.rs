@@ -28,9 +28,6 @@ const DEVICES: [(&str, Role, &str); 4] = [
     ("till", Role::Controller, "bookshop"),
 ];
 
-/// The day on which what is collected must be gone, in every policy here.
-pub const DEADLINE: &str = "2036-01-01";
-
 pub struct Mesh {
     pub directory: TempDir,
     pub operator: SecretKeys,
@@ -124,8 +121,16 @@ impl Mesh {
     pub fn offers(&self) -> Vec<Vec<u8>> {
         vec![
             self.statement("gate", 1, Some("collect MACAddress by mall for ServiceUsageAnalytics until 2036-01-01")),
-            self.statement("ads", 1, Some("collect MACAddress by advertiser for PersonalisedAdvertising until 2036-01-01")),
-            self.statement("till", 1, Some("collect MACAddress by bookshop for PersonalisedAdvertising until 2036-01-01")),
+            self.statement(
+                "ads",
+                1,
+                Some("collect MACAddress by advertiser for PersonalisedAdvertising until 2036-01-01"),
+            ),
+            self.statement(
+                "till",
+                1,
+                Some("collect MACAddress by bookshop for PersonalisedAdvertising until 2036-01-01"),
+            ),
         ]
     }
 

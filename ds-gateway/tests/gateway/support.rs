@@ -18,7 +18,7 @@ use mesh_runtime::protocol::message::{Message, Refusal};
 use mesh_runtime::protocol::post::{Opened, Post};
 use mesh_runtime::protocol::sealed::Notice;
 use mesh_runtime::protocol::{changes_topic, device_topic};
-use pilot_core::evidence::MeshFile;
+use pilot_core::evidence::envelope::Sender;
 use pilot_core::value::Time;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -42,7 +42,7 @@ pub struct Registry {
     /// `since` of each question, with the id.
     pub asked: Vec<(u64, [u8; 16])>,
     /// The keys that asked.
-    pub askers: BTreeSet<String>,
+    pub askers: Vec<Sender>,
 }
 
 /// What a hand-made controller does, and what it saw.
@@ -53,7 +53,7 @@ pub struct Controller {
     pub notices: Vec<([u8; 16], Notice)>,
 }
 
-pub struct World0 {
+pub struct Neighbourhood {
     pub mesh: Mesh,
     pub clock: ManualClock,
     pub hub: Hub,
@@ -73,7 +73,7 @@ pub struct Running {
     pub link: Link,
 }
 
-impl World0 {
+impl Neighbourhood {
     /// A repository that lists what the mesh's controllers offer, and controllers.
     pub async fn new() -> Self {
         let mesh = Mesh::new();
@@ -94,11 +94,7 @@ impl World0 {
     }
 
     /// Lets a hand-made device answer.
-    fn serve(
-        &mut self,
-        device: &'static str,
-        mut answer: impl FnMut(&Opened) -> Option<Message> + Send + 'static,
-    ) {
+    fn serve(&mut self, device: &'static str, mut answer: impl FnMut(&Opened) -> Option<Message> + Send + 'static) {
         let (link, mut events) = self.hub.connect();
         link.subscribe(device_topic(tag(device)).unwrap().into()).unwrap();
         self.links.push(link.clone());
@@ -122,7 +118,9 @@ impl World0 {
             let mut registry = registry.lock().unwrap();
             let Message::Fetch { since } = opened.message else { return None };
             registry.asked.push((since, opened.id.0));
-            registry.askers.insert(format!("{:?}", opened.sender));
+            if !registry.askers.contains(&opened.sender) {
+                registry.askers.push(opened.sender.clone());
+            }
             if registry.is_silent {
                 return None;
             }
@@ -157,8 +155,11 @@ impl World0 {
         post.announce(topic, new_id().unwrap(), message, self.clock.now());
     }
 
-    pub fn open_mesh(&self) -> MeshFile {
-        self.mesh.open()
+    /// Answers somebody, as a device that was not asked.
+    pub fn answer(&self, device: &'static str, to: &Sender, message: &Message) {
+        let link = self.links[0].clone();
+        let mut post = Post::of_device(link, name(device), Arc::clone(&self.mesh.keys[device]));
+        post.send(to, new_id().unwrap(), None, message, &self.mesh.open(), self.clock.now());
     }
 
     /// Writes the configuration and starts the gateway.
@@ -221,6 +222,7 @@ impl World0 {
 
     /// Lets time pass until frames for exactly these are heard.
     pub async fn until_heard(&mut self, whom: &[&'static str]) {
+        self.listen_anew().await;
         let wanted: BTreeSet<&str> = whom.iter().copied().collect();
         for _ in 0..PATIENCE / 10 {
             if self.heard(10).await == wanted {
