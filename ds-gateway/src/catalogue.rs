@@ -5,7 +5,7 @@
 //! is refused, and so is another statement of the same version.
 //!
 //! * [`verify`]: opens many statements with all processors;
-//! * [`file`]: the catalogue on disk, for a start without network.
+//! * [`mod@file`]: the catalogue on disk, for a start without network.
 
 pub mod file;
 pub mod verify;

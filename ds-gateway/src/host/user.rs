@@ -14,6 +14,8 @@ use mesh_runtime::daemon::control::Asked;
 use mesh_runtime::driver::run::Host as _;
 use mesh_runtime::driver::{Decision, DriveError, Driver, Fate, RecordError};
 use mesh_runtime::journal::Journal;
+use pilot_core::diagnostic::Quoted;
+use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::mesh::Role;
 use pilot_core::graph::{Label, Location};
 use pilot_core::value::Time;
@@ -32,6 +34,18 @@ enum Trouble {
     /// The driver cannot go on, or not now.
     #[error(transparent)]
     Drive(#[from] DriveError),
+}
+
+/// A controller, as answers name it.
+struct Party {
+    controller: Option<DeviceName>,
+    entity: Option<String>,
+}
+
+impl From<Party> for Value {
+    fn from(party: Party) -> Self {
+        json!({ "controller": party.controller.as_ref().map(DeviceName::as_str), "entity": party.entity })
+    }
 }
 
 impl Gateway<'_> {
@@ -76,7 +90,7 @@ impl Gateway<'_> {
 
     fn status(&self, driver: &mut Driver<'_, Journal>, now: Time) -> Value {
         let advertised = self.advertised_for(driver, now);
-        let advertised: Vec<Value> = advertised.into_iter().map(|id| self.party(id, driver, now)).collect();
+        let advertised: Vec<Value> = advertised.into_iter().map(|id| self.party(id, driver, now).into()).collect();
         let refused = driver.device().memory.refused.iter();
         let refused: Vec<&str> = refused.map(|entity| self.about.vocabulary.entities.name(*entity)).collect();
         let age = self.catalogue.completed().map(|time| now.unix().saturating_sub(time.unix()));
@@ -97,10 +111,10 @@ impl Gateway<'_> {
         })
     }
 
-    fn party(&self, id: DeviceId, driver: &mut Driver<'_, Journal>, now: Time) -> Value {
-        let device = driver.recorder().names.name_of(id).map(ToString::to_string);
+    fn party(&self, id: DeviceId, driver: &mut Driver<'_, Journal>, now: Time) -> Party {
+        let controller = driver.recorder().names.name_of(id).cloned();
         let entity = driver.context(now).directory.entity(id);
-        json!({ "controller": device, "entity": entity.map(|entity| self.about.vocabulary.entities.name(entity)) })
+        Party { controller, entity: entity.map(|entity| self.about.vocabulary.entities.name(entity).to_owned()) }
     }
 
     /// Every controller in π, with yes or no.
@@ -118,18 +132,17 @@ impl Gateway<'_> {
     fn decisions(&self, driver: &mut Driver<'_, Journal>, now: Time) -> Value {
         let decided = self.accepted(driver, now);
         let described = decided.into_iter().map(|(controller, decision)| {
-            let mut described = self.party(controller, driver, now);
-            let name = driver.recorder().names.name_of(controller).cloned();
-            let expired = name.as_ref().and_then(|name| self.no_longer_stated(name, now));
-            described["accepted"] = json!(decision.accepted && expired.is_none());
-            described["why"] = json!(expired.unwrap_or(decision.why));
-            described
+            let Party { controller, entity } = self.party(controller, driver, now);
+            let expired = controller.as_ref().and_then(|name| self.no_longer_stated(name, now));
+            let accepted = decision.accepted && expired.is_none();
+            let (device, why) = (controller.as_ref().map(DeviceName::as_str), expired.unwrap_or(decision.why));
+            json!({ "controller": device, "entity": entity, "accepted": accepted, "why": why })
         });
         json!({ "decisions": described.collect::<Vec<_>>() })
     }
 
     /// Why the statement behind a policy does not count any more.
-    fn no_longer_stated(&self, name: &pilot_core::evidence::DeviceName, now: Time) -> Option<String> {
+    fn no_longer_stated(&self, name: &DeviceName, now: Time) -> Option<String> {
         let device = self.membership.mesh().device(name.as_str());
         let Some(device) = device else { return Some("it is no device of the mesh any more".to_owned()) };
         if let Err(invalid) = device.check_valid(now) {
@@ -167,7 +180,7 @@ impl Gateway<'_> {
         for controller in from {
             let outcome = driver.decide(Decision::Withdraw { controller }, now)?;
             if outcome.steps.iter().any(|taken| matches!(taken.action.label(), Label::Send(_))) {
-                told.push(self.party(controller, driver, now));
+                told.push(Value::from(self.party(controller, driver, now)));
             }
             self.happened(outcome, driver);
         }
@@ -188,7 +201,7 @@ impl Gateway<'_> {
             return known.ok_or_else(|| Trouble::Refused(format!("`{}` is known after a restart", device.name)));
         }
         let Some(entity) = entities.id(name) else {
-            let shown = pilot_core::diagnostic::Quoted::new(name);
+            let shown = Quoted::new(name);
             let hint = mesh.device_hint(name);
             return Err(Trouble::Refused(format!("there is neither a device nor an entity {shown}{hint}")));
         };
@@ -229,26 +242,24 @@ impl Gateway<'_> {
             return Err(Trouble::Refused(format!("{limit}; your policies are as they were")));
         }
         self.happened(outcome, driver);
-        let accepted: BTreeSet<DeviceId> = self
-            .accepted(driver, now)
-            .into_iter()
-            .filter(|(_, decision)| decision.accepted)
-            .map(|(id, _)| id)
-            .collect();
-        let memory = &driver.device().memory;
-        let recipients = memory.recipients_of(self.about.item).filter(|(_, span)| now < span.until);
-        let holding: Vec<DeviceId> = recipients.map(|(id, _)| id).filter(|id| !accepted.contains(id)).collect();
-        let told = |id: &DeviceId, this: &Self, driver: &mut Driver<'_, Journal>| {
-            let entity = driver.context(now).directory.entity(*id);
-            let entities = &this.about.vocabulary.entities;
-            let refused = &driver.device().memory.refused;
-            entity.is_some_and(|entity| refused.iter().any(|refused| entities.le(entity, *refused)))
-        };
-        // Whoever was told to erase is not mentioned again.
-        let holding: Vec<DeviceId> = holding.into_iter().filter(|id| !told(id, self, driver)).collect();
-        let holding: Vec<Value> = holding.into_iter().map(|id| self.party(id, driver, now)).collect();
+        let holding = self.not_covered(driver, now);
+        let holding: Vec<Value> = holding.into_iter().map(|id| self.party(id, driver, now).into()).collect();
         tracing::info!(policies = self.own.policies().len(), "own policies were read again");
         Ok(json!({ "own_policies": self.own.policies().len(), "may_still_hold": holding }))
+    }
+
+    /// Who may hold the item although she would not release it to them now. Whoever was told to erase is not among them.
+    fn not_covered(&self, driver: &Driver<'_, Journal>, now: Time) -> Vec<DeviceId> {
+        let accepted = self.accepted(driver, now).into_iter().filter(|(_, decision)| decision.accepted);
+        let accepted: BTreeSet<DeviceId> = accepted.map(|(id, _)| id).collect();
+        let (memory, directory) = (&driver.device().memory, driver.context(now).directory);
+        let entities = &self.about.vocabulary.entities;
+        let was_told = |id: DeviceId| {
+            let entity = directory.entity(id);
+            entity.is_some_and(|entity| memory.refused.iter().any(|refused| entities.le(entity, *refused)))
+        };
+        let holding = memory.recipients_of(self.about.item).filter(|(_, span)| now < span.until).map(|(id, _)| id);
+        holding.filter(|id| !accepted.contains(id) && !was_told(*id)).collect()
     }
 
     /// SIGHUP: all files are looked at again, and policies are asked for.

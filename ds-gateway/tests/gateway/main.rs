@@ -1,6 +1,12 @@
 //! The whole gateway, over an in-process link and a simulated air, with hand-made other ends.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod attacks;
 mod catalogue;
