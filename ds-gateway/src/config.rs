@@ -31,8 +31,8 @@ pub const MAX_SECONDS: u64 = 86_400;
 /// The longest turn of one frame, in seconds: longer, and frames of others would be stale before theirs.
 pub const MAX_ROTATION_SECONDS: u64 = 10;
 
-/// The file, as it is written.
-#[derive(Debug, Deserialize)]
+/// The file, as it is written. It has personal values as text, so it has no `Debug`.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     name: String,
@@ -57,7 +57,7 @@ struct File {
     attributes: BTreeMap<String, toml::Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ItemSection {
     #[serde(default = "ItemSection::default_datatype")]

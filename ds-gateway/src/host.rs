@@ -14,7 +14,7 @@ mod user;
 
 use std::path::PathBuf;
 
-use mesh_runtime::air::{Address, Advertiser, Air, FrameBytes, Health, Sightings};
+use mesh_runtime::air::{Address, Advertiser, Air, FrameBytes, Health};
 use mesh_runtime::daemon::control::Asked;
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::daemon::state_file;
@@ -74,8 +74,6 @@ enum Question {
 pub struct Radio {
     advertiser: Advertiser,
     health: Health,
-    /// She does not listen, but a radio is on only while somebody could.
-    _sightings: Sightings,
     rotation: Rotation,
     on_air: Option<(DeviceId, FrameBytes)>,
     setting: FrameSetting,
@@ -85,8 +83,9 @@ pub struct Radio {
 impl Radio {
     /// A silent radio.
     pub fn new(air: Air, rotation: Rotation, setting: FrameSetting, keys: ConsentKeys) -> Self {
-        let Air { advertiser, sightings, health } = air;
-        Self { advertiser, health, _sightings: sightings, rotation, on_air: None, setting, keys }
+        // She does not listen.
+        let Air { advertiser, health, sightings: _ } = air;
+        Self { advertiser, health, rotation, on_air: None, setting, keys }
     }
 }
 
@@ -360,7 +359,7 @@ impl Host<Journal> for Gateway<'_> {
         }
         self.persist(driver, now)?;
         self.ask_what_is_due(now);
-        self.take_turns(driver, now)?;
+        self.take_turns(driver, now);
         Ok(Some(self.wake(now)))
     }
 

@@ -1,9 +1,8 @@
 //! From broadcast↑ to a frame on the air, and from withdraw↑ to a notice that its controller acknowledges.
 
-use mesh_runtime::air::AdvertiseError;
 use mesh_runtime::air::frame::Kind;
 use mesh_runtime::daemon::membership::Membership;
-use mesh_runtime::driver::{DriveError, Driver, RecordError};
+use mesh_runtime::driver::Driver;
 use mesh_runtime::journal::Journal;
 use mesh_runtime::protocol::sealed::Notice;
 use pilot_core::codec;
@@ -97,22 +96,15 @@ impl Gateway<'_> {
     }
 
     /// Puts the frame on the air whose turn it is, or none. The state that remembers its receiver is stored.
-    pub(super) fn take_turns(&mut self, driver: &Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
+    pub(super) fn take_turns(&mut self, driver: &Driver<'_, Journal>, now: Time) {
         let Self { membership, catalogue, about, radio, .. } = self;
         let (device, context) = (driver.device(), driver.context(now));
         let permit = Permit { membership, catalogue, item: about.item, device, context };
         let wanted = radio.rotation.turn(now, |controller, announcement| permit.allows(controller, announcement));
-        if wanted == self.radio.on_air {
-            return Ok(());
-        }
-        self.radio.on_air = wanted;
-        match self.radio.advertiser.advertise(wanted.map(|(_, frame)| frame)) {
-            Ok(()) => Ok(()),
-            Err(error @ AdvertiseError::Gone) => Err(RecordError::new(error).into()),
-            // Frames are made for the room there is.
-            Err(error @ AdvertiseError::TooLong { .. }) => {
-                self.post.complaints.complain("too-long", None, &error, now);
-                Ok(())
+        if wanted != self.radio.on_air {
+            self.radio.on_air = wanted;
+            if let Err(error) = self.radio.advertiser.advertise(wanted.map(|(_, frame)| frame)) {
+                self.post.complaints.complain("radio", None, &error, now);
             }
         }
     }

@@ -64,14 +64,14 @@ async fn news_are_the_repositorys() {
     let mut world = Neighbourhood::new().await;
     let gateway = world.start("refresh_seconds = 86400").await;
     world.until_heard(&["gate", "till"]).await;
-    let asked = world.registry.lock().unwrap().asked.len();
+    let asked = world.registry.lock().unwrap().questions().len();
     world.announce("ads", &Message::Changed { revision: 1_000 });
     world.announce("registry", &Message::Changed { revision: 3 });
     world.heard(20).await;
-    assert_eq!(world.registry.lock().unwrap().asked.len(), asked, "nothing is new");
+    assert_eq!(world.registry.lock().unwrap().questions().len(), asked, "nothing is new");
     world.announce("registry", &Message::Changed { revision: 1_000 });
     world.heard(20).await;
-    assert_eq!(world.registry.lock().unwrap().asked.len(), asked + 1, "asked once");
+    assert_eq!(world.registry.lock().unwrap().questions().len(), asked + 1, "asked once");
     assert_eq!(gateway.status().await["refusals"]["unasked"], json!(1));
     gateway.stop().await;
 }

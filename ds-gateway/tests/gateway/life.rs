@@ -1,6 +1,8 @@
 //! From the first start to a withdrawal and beyond.
 
+use mesh_runtime::driver::clock::Clock as _;
 use mesh_runtime::protocol::message::Message;
+use pilot_core::semantics::Epoch;
 use serde_json::json;
 
 use super::mesh::tag;
@@ -95,7 +97,7 @@ async fn news_are_asked_for() {
     world.registry.lock().unwrap().statements.push(withdrawal);
     world.announce("registry", &Message::Changed { revision: 5 });
     world.until_heard(&[]).await;
-    let asked = world.registry.lock().unwrap().asked.clone();
+    let asked = world.registry.lock().unwrap().questions();
     let since: Vec<u64> = asked.iter().map(|(since, _)| *since).collect();
     assert_eq!(since, [0, 2, 3, 4], "only what is new");
     assert_eq!(asked[0].1, asked[1].1, "parts of one download have one id");
@@ -144,5 +146,19 @@ async fn the_network_comes_and_goes() {
     let registry = world.registry.clone();
     world.until("it asks again", || registry.lock().unwrap().asked.len() > asked).await;
     assert_eq!(registry.lock().unwrap().askers.len(), 2);
+    gateway.stop().await;
+}
+
+/// After a withdrawal from one controller, the others hear nothing that was released up to then: in its epoch a release
+/// would count as withdrawn.
+#[tokio::test]
+async fn an_epoch_with_a_withdrawal_is_over_for_everybody() {
+    let mut world = Neighbourhood::new().await;
+    let gateway = world.start("").await;
+    world.until_heard(&["gate", "till"]).await;
+    let epoch = Epoch::of(world.clock.now());
+    gateway.ask(json!({ "command": "withdraw", "controller": "gate" })).await;
+    world.until_heard(&["till"]).await;
+    assert!(world.earliest.is_some_and(|earliest| earliest > epoch), "{:?} {epoch:?}", world.earliest);
     gateway.stop().await;
 }

@@ -19,6 +19,7 @@ use mesh_runtime::protocol::post::{Opened, Post};
 use mesh_runtime::protocol::sealed::Notice;
 use mesh_runtime::protocol::{changes_topic, device_topic};
 use pilot_core::evidence::envelope::Sender;
+use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -59,6 +60,8 @@ pub struct Neighbourhood {
     pub hub: Hub,
     air: AirHub,
     ears: Air,
+    /// The earliest epoch of the frames heard.
+    pub earliest: Option<Epoch>,
     pub registry: Arc<Mutex<Registry>>,
     pub controllers: BTreeMap<&'static str, Arc<Mutex<Controller>>>,
     /// The link of the repository, to say what nobody asked for.
@@ -84,8 +87,17 @@ impl Neighbourhood {
         let ears = join(air.address(), listener).await.unwrap();
         let registry = Arc::new(Mutex::new(Registry { statements: mesh.offers(), ..Registry::default() }));
         let controllers = ["ads", "gate", "till"].map(|device| (device, Arc::new(Mutex::new(Controller::default()))));
-        let mut world =
-            Self { mesh, clock, hub, air, ears, registry, controllers: controllers.into(), links: Vec::new() };
+        let mut world = Self {
+            mesh,
+            clock,
+            hub,
+            air,
+            ears,
+            earliest: None,
+            registry,
+            controllers: controllers.into(),
+            links: Vec::new(),
+        };
         world.start_registry();
         for device in ["ads", "gate", "till"] {
             world.start_controller(device);
@@ -200,6 +212,7 @@ impl Neighbourhood {
     pub async fn listen_anew(&mut self) {
         tokio::time::sleep(Duration::from_millis(50)).await;
         while self.ears.sightings.try_next().is_some() {}
+        self.earliest = None;
     }
 
     /// For whom frames are heard during this many seconds.
@@ -210,10 +223,12 @@ impl Neighbourhood {
             while let Some(sighting) = self.ears.sightings.try_next() {
                 let frame = Frame::decode(sighting.frame.as_slice()).unwrap();
                 assert_eq!(sighting.address, Address::new([0xc0, 0xff, 0xee, 0, 0, 1]));
-                let epoch = frame.header().epoch.fresh_at(self.clock.now()).expect("a fresh frame");
+                // As a controller does: what is stale was on its way for too long, and counts for nothing.
+                let Some(epoch) = frame.header().epoch.fresh_at(self.clock.now()) else { continue };
                 if frame.signature().is_some() {
                     frame.verify(sighting.address, epoch).unwrap();
                 }
+                self.earliest = Some(self.earliest.map_or(epoch, |earliest| earliest.min(epoch)));
                 heard.insert(device_of(frame.header().controller));
             }
         }
@@ -235,6 +250,15 @@ impl Neighbourhood {
 
 fn device_of(tag_heard: ControllerTag) -> &'static str {
     ["ads", "gate", "till"].into_iter().find(|device| tag(device).0 == tag_heard.0).expect("a controller")
+}
+
+impl Registry {
+    /// What was asked, without repetitions.
+    pub fn questions(&self) -> Vec<(u64, [u8; 16])> {
+        let mut questions = self.asked.clone();
+        questions.dedup();
+        questions
+    }
 }
 
 impl Running {
