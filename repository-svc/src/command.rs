@@ -122,8 +122,8 @@ fn in_words(status: &Value) -> String {
     );
     words +=
         &format!("Since its start it answered {} uploads and {} downloads.\n", number("uploads"), number("downloads"));
-    let refused = status.get("refused").and_then(Value::as_object);
-    for (kind, count) in refused.into_iter().flatten() {
+    let complaints = status.get("complaints").and_then(Value::as_object);
+    for (kind, count) in complaints.into_iter().flatten() {
         words += &format!("Refused as {kind}: {count}.\n");
     }
     words

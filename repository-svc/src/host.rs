@@ -147,7 +147,7 @@ impl Repository {
             "revision": self.catalogue.head(),
             "uploads": self.uploads,
             "downloads": self.served,
-            "refused": self.post.complaints.counts(),
+            "complaints": self.post.complaints.counts(),
             "steps": driver.counts().steps,
         })
     }

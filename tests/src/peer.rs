@@ -68,6 +68,14 @@ impl Peer {
         self.post.link().publish(topic, bytes).unwrap();
     }
 
+    /// Waits until everything has left.
+    pub async fn flush(&self) {
+        while self.post.link().waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+
     /// Says something to a device.
     pub fn say(&mut self, to: &str, id: MessageId, message: &Message) {
         let to = Sender::Device(DeviceName::new(to).unwrap());

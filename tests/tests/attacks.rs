@@ -33,12 +33,12 @@ fn keys(mesh: &Mesh, name: &str) -> Arc<SecretKeys> {
 }
 
 fn refused(mesh: &Mesh, kind: &str) -> u64 {
-    mesh.command("registry", "status")["refused"][kind].as_u64().unwrap_or_default()
+    mesh.command("registry", "status")["complaints"][kind].as_u64().unwrap_or_default()
 }
 
 fn until_refused(mesh: &Mesh, kind: &str, count: u64) {
     mesh.until("registry", "status", &format!("{kind} {count} times"), |status: &Value| {
-        (status["refused"][kind].as_u64()? >= count).then_some(())
+        (status["complaints"][kind].as_u64()? >= count).then_some(())
     });
 }
 
@@ -185,6 +185,7 @@ fn envelopes_are_for_here_and_now() {
         // Somebody asks in the name of a subject, to have an answer sent to her topic: the key must sign.
         let for_victim = Envelope { sender: Sender::Anonymous(victim.public().signing), ..envelope(now()) };
         send(&for_victim, &registry, &gate_keys);
+        gate.flush().await;
         // And with the right key, the answer goes to the topic derived from it, wherever the asker is.
         assert!(reply_topic(&victim.public().signing).starts_with("consent-mesh/reply/"));
     });

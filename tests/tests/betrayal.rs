@@ -70,7 +70,7 @@ fn a_repository_that_lies() {
     mesh.until_decided("alice", "shop-gate", true);
     let (accepted, _) = mesh.decision("alice", "mall-gate").expect("the mall is known");
     assert!(!accepted, "an old version is not brought back");
-    let refused = mesh.command("alice", "status")["refused"].clone();
+    let refused = mesh.command("alice", "status")["complaints"].clone();
     assert_eq!(refused["rolled-back"], 1, "{refused}");
     assert_eq!(refused["statement"], 2, "{refused}");
 }

@@ -76,7 +76,7 @@ pub(super) fn status(answer: &Value) -> String {
     if let some @ [_, ..] = list(answer, "notices_waiting") {
         lines.line(&format!("not acknowledged yet, and repeated: the withdrawal from {}", strings(some)));
     }
-    let refusals = answer.get("refusals").and_then(Value::as_object);
+    let refusals = answer.get("complaints").and_then(Value::as_object);
     for (kind, times) in refusals.into_iter().flatten() {
         lines.line(&format!("refused: {kind}, {}", count(times.as_u64().unwrap_or_default(), "time", "times")));
     }

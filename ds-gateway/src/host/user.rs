@@ -107,7 +107,7 @@ impl Gateway<'_> {
             "advertising": advertised,
             "refused_entities": refused,
             "notices_waiting": waiting,
-            "refusals": self.post.complaints.counts(),
+            "complaints": self.post.complaints.counts(),
         })
     }
 

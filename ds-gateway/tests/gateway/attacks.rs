@@ -37,8 +37,8 @@ async fn statements_cannot_be_rolled_back_or_forged() {
     let gateway = world.start("").await;
     world.until_heard(&["till"]).await;
     let status = gateway.status().await;
-    assert_eq!(status["refusals"]["rolled-back"], json!(2), "{status}");
-    assert_eq!(status["refusals"]["statement"], json!(1), "{status}");
+    assert_eq!(status["complaints"]["rolled-back"], json!(2), "{status}");
+    assert_eq!(status["complaints"]["statement"], json!(1), "{status}");
     gateway.stop().await;
 }
 
@@ -72,7 +72,7 @@ async fn news_are_the_repositorys() {
     world.announce("registry", &Message::Changed { revision: 1_000 });
     world.heard(20).await;
     assert_eq!(world.registry.lock().unwrap().questions().len(), asked + 1, "asked once");
-    assert_eq!(gateway.status().await["refusals"]["unasked"], json!(1));
+    assert_eq!(gateway.status().await["complaints"]["unasked"], json!(1));
     gateway.stop().await;
 }
 
@@ -136,7 +136,7 @@ async fn answers_are_of_those_who_were_asked() {
     world.answer("ads", &asker, &policies(request));
     world.answer("registry", &asker, &policies(MessageId([0; 16])));
     assert!(world.heard(20).await.is_empty());
-    assert_eq!(gateway.status().await["refusals"]["wrong-sender"], json!(1));
+    assert_eq!(gateway.status().await["complaints"]["wrong-sender"], json!(1));
     assert_eq!(gateway.status().await["policies"]["count"], json!(0));
 
     registry.lock().unwrap().is_silent = false;
