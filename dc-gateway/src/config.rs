@@ -123,7 +123,8 @@ impl Config {
         let refuse = |setting, problem: &dyn std::fmt::Display| Failure::configuration(loaded.refuse(setting, problem));
         let keys = SecretKeys::load(&loaded.resolve(&file.keys)).map_err(|error| refuse("keys", &error))?;
         let data = loaded.resolve(&file.data);
-        let beside = |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
+        let beside =
+            |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
         state_file::make_directory(&data).map_err(|error| refuse("data", &error))?;
         let operator = file.mesh.operator_key().map_err(|error| refuse("mesh.operator", &error))?;
         let mesh = loaded.resolve(&file.mesh.file);

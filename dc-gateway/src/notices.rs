@@ -1,8 +1,8 @@
 //! What people take back. A notice is sealed for this device; it erases what is held of its item, leaves a tombstone, and
 //! is acknowledged once both are on the disk.
 //!
-//! Whoever held a signed consent proves it by the same key. Otherwise whoever can name the address may take it back: we
-//! err on the side of erasing. A notice that says nothing new is answered again and changes nothing.
+//! If every consent to what is held of an address was signed, one of those keys takes it back. Otherwise whoever can name
+//! the address may: we err on the side of erasing, and nobody can keep others from it by a signed frame of her own. A notice that says nothing new is answered again and changes nothing.
 
 use mesh_runtime::driver::{DriveError, Fate, Outcome};
 use mesh_runtime::journal::{self, Origin, new_id};
@@ -79,7 +79,8 @@ impl Gateway {
         self.flush()?;
         let pseudonym = Pseudonym::of(&notice.item.reveal(), &self.audit);
         let signers = self.signers(&pseudonym, now).map_err(|error| self.fail(error))?;
-        if !signers.is_empty() && !signers.iter().any(|key| notice.is_signed_by(key, self.tag)) {
+        let is_signer = |key: &Option<[u8; 32]>| key.is_none_or(|key| notice.is_signed_by(&key, self.tag));
+        if !signers.is_empty() && !signers.iter().any(is_signer) {
             self.post.complaints.complain("not-the-owner", Some(&opened.sender), &"signed by another key", now);
             self.refuse(opened, Refusal::NotTheOwner, now);
             return Ok(None);
@@ -91,12 +92,12 @@ impl Gateway {
         self.take_back(opened, pseudonym, notice.withdrawal, driver, now)
     }
 
-    /// The keys that signed the consents to what is held of an owner.
-    fn signers(&self, pseudonym: &Pseudonym, now: Time) -> Result<Vec<[u8; 32]>, VaultError> {
+    /// The keys that signed the consents to what is held of an owner; `None` for one that nobody signed.
+    fn signers(&self, pseudonym: &Pseudonym, now: Time) -> Result<Vec<Option<[u8; 32]>>, VaultError> {
         let mut signers = Vec::new();
         for record in self.vault.held_of(pseudonym)? {
             let heard = self.vault.reveal(record.handle, now)?.as_ref().and_then(Heard::from_secret);
-            signers.extend(heard.and_then(|heard| heard.signature).map(|signature| signature.key));
+            signers.push(heard.and_then(|heard| heard.signature).map(|signature| signature.key));
         }
         Ok(signers)
     }
@@ -119,6 +120,11 @@ impl Gateway {
         now: Time,
     ) -> Result<Option<Outcome>, DriveError> {
         let busy = Refusal::Busy { retry_after: RETRY_AFTER };
+        // Of an unknown address only a frame that is on its way can matter, and frames are not fresh for long. Believing
+        // the deadline of a notice that anybody can make up would let strangers fill the tombstones for years.
+        let is_unknown = !self.guests.contains_key(&pseudonym);
+        let until = if is_unknown { Time::default() } else { withdrawal.until };
+        let withdrawal = Withdrawal { until, ..withdrawal };
         let Ok((guest, item)) = self.guest(pseudonym, driver) else {
             self.refuse(opened, busy, now);
             return Ok(None);

@@ -20,6 +20,9 @@ use pilot_core::value::Time;
 use pilot_core::vocabulary::{Entity, Vocabulary};
 use serde::{Deserialize, Serialize};
 
+/// How far ahead of ours a version may be that a repository says to have: more uploads than a device makes in its life.
+pub const MAX_RAISE: u64 = 1 << 20;
+
 /// Who speaks, and by which words.
 #[derive(Debug, Clone)]
 pub struct Author {
@@ -170,6 +173,12 @@ impl Published {
         self.withdrawal = Some(statement);
         self.store()?;
         self.withdrawal.as_ref().ok_or(PublishError::Versions)
+    }
+
+    /// Whether to believe that the repository has this version of ours: one of a lost disk is not far ahead, and versions
+    /// end somewhere.
+    pub(crate) const fn can_raise(&self, stored: u64) -> bool {
+        stored <= self.highest.saturating_add(MAX_RAISE)
     }
 
     /// The repository has a statement of this version: this device lost its disk, or whoever had its keys before it did

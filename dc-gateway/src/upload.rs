@@ -162,7 +162,7 @@ impl Gateway {
         let is_withdrawal = upload.policy.is_none();
         match reason {
             Refusal::Busy { retry_after } => self.requests.postpone(&request, retry_after, now),
-            Refusal::NotHigher { stored } if now >= self.next_raise => {
+            Refusal::NotHigher { stored } if now >= self.next_raise && self.published.can_raise(stored) => {
                 tracing::warn!(stored, "the repository has a later statement of this device; making a higher one");
                 self.next_raise = Time::from_unix(now.unix().saturating_add(RAISE_SECONDS));
                 self.published.raise(stored);

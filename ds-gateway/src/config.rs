@@ -182,7 +182,8 @@ impl Config {
     fn of(loaded: &Loaded<File>) -> Result<Self, ConfigError> {
         let file = &loaded.file;
         let data = loaded.resolve(&file.data);
-        let beside = |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
+        let beside =
+            |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
         let operator = file.mesh.operator_key().map_err(|problem| loaded.refuse("mesh.operator", problem))?;
         let mesh_path = loaded.resolve(&file.mesh.file);
         let membership = Membership::peek(&mesh_path, operator, &data.join("trust"), SystemClock.now())

@@ -59,8 +59,9 @@ impl Download {
         self.seen.as_mut()
     }
 
-    /// A part came: whoever knew everything up to `since` knows everything up to `until`, of `head`.
-    pub fn advance(&mut self, since: u64, until: u64, head: u64) -> Result<Progress, Nowhere> {
+    /// A part with so many statements came: whoever knew everything up to `since` knows everything up to `until`, of
+    /// `head`.
+    pub fn advance(&mut self, (since, until, head): (u64, u64, u64), statements: usize) -> Result<Progress, Nowhere> {
         if since != self.since {
             return Ok(Progress::Repeated);
         }
@@ -68,7 +69,8 @@ impl Download {
             (self.since, self.seen) = (0, Some(BTreeSet::new()));
             return Ok(Progress::Anew);
         }
-        if until < since || until > head || (until == since && until < head) {
+        let is_empty = until == since || statements == 0;
+        if until < since || until > head || (is_empty && until < head) {
             return Err(Nowhere);
         }
         self.since = until;
@@ -88,26 +90,28 @@ mod tests {
     #[test]
     fn parts_come_in_order() {
         let mut download = download(5);
-        assert_eq!(download.advance(5, 8, 10), Ok(Progress::More));
-        assert_eq!(download.advance(5, 8, 10), Ok(Progress::Repeated));
+        assert_eq!(download.advance((5, 8, 10), 1), Ok(Progress::More));
+        assert_eq!(download.advance((5, 8, 10), 1), Ok(Progress::Repeated));
         assert_eq!(download.since(), 8);
-        assert_eq!(download.advance(8, 11, 11), Ok(Progress::Complete), "it grew meanwhile");
-        assert_eq!(download.advance(11, 11, 11), Ok(Progress::Complete), "nothing new");
+        assert_eq!(download.advance((8, 11, 11), 1), Ok(Progress::Complete), "it grew meanwhile");
+        assert_eq!(download.advance((11, 11, 11), 1), Ok(Progress::Complete), "nothing new");
     }
 
     /// A repository cannot keep a subject busy with parts that lead nowhere.
     #[test]
     fn every_part_leads_somewhere() {
         for (since, until, head) in [(5, 5, 6), (5, 4, 6), (5, 7, 6)] {
-            assert_eq!(download(5).advance(since, until, head), Err(Nowhere), "{since} {until} {head}");
+            assert_eq!(download(5).advance((since, until, head), 1), Err(Nowhere), "{since} {until} {head}");
         }
+        assert_eq!(download(5).advance((5, 6, 7), 0), Err(Nowhere), "revisions without statements");
+        assert_eq!(download(5).advance((5, 7, 7), 0), Ok(Progress::Complete), "what there was has been replaced");
     }
 
     /// A repository that has lost its revisions is asked for everything.
     #[test]
     fn a_repository_can_start_anew() {
         let mut download = download(5);
-        assert_eq!(download.advance(5, 5, 3), Ok(Progress::Anew));
+        assert_eq!(download.advance((5, 5, 3), 1), Ok(Progress::Anew));
         assert_eq!((download.since(), download.seen().is_some()), (0, true));
     }
 }

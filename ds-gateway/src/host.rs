@@ -127,6 +127,8 @@ pub struct Gateway<'v> {
     is_in_force: bool,
     /// The repository has said that there is something new.
     is_news: bool,
+    /// The connection was lost, so a question that waits must not be asked again in the same words.
+    is_new_connection: bool,
     /// When she last asked for policies.
     asked: Time,
 }
@@ -166,6 +168,7 @@ impl<'v> Gateway<'v> {
             is_connected: false,
             is_in_force: true,
             is_news: false,
+            is_new_connection: false,
             asked: Time::default(),
         }
     }
@@ -184,6 +187,7 @@ impl<'v> Gateway<'v> {
     fn disconnected(&mut self, reason: &Disconnection) {
         tracing::warn!(%reason, "not connected; going on with what is known");
         if std::mem::replace(&mut self.is_connected, false) {
+            self.is_new_connection = true;
             let before = self.post.my_topic(self.membership.mesh());
             let changed = self.post.become_somebody_else().map_err(|error| error.to_string());
             let unsubscribe = |topic: Topic| self.post.link().unsubscribe(&topic.into());
@@ -352,6 +356,12 @@ impl Host<Journal> for Gateway<'_> {
         }
         self.tell_time(driver, now);
         driver.recorder().recorder().tick(now).map_err(RecordError::new)?;
+        if self.is_connected && std::mem::take(&mut self.is_new_connection) && Self::location(driver) == Location::S2 {
+            // The graph's way to give up an answer; then it asks again, with another id.
+            let outcome = driver.decide(Decision::Refresh, now)?;
+            self.happened(outcome, driver);
+            self.is_news = true;
+        }
         if self.is_news && self.asked < now && Self::location(driver) == Location::S3 {
             self.is_news = false;
             let outcome = driver.decide(Decision::Refresh, now)?;

@@ -119,8 +119,10 @@ fn frames_that_are_replayed() {
     until_counted(&mesh, "already-held");
     // Whoever can name the address withdraws it; the frame goes on being heard, and is not believed any more.
     let notice = {
-        let withdrawal =
-            pilot_core::graph::message::Withdrawal { epoch: Epoch::of(now()), until: pilot_core::value::Time::default() };
+        let withdrawal = pilot_core::graph::message::Withdrawal {
+            epoch: Epoch::of(now()),
+            until: pilot_core::value::Time::default(),
+        };
         let item = Address::new(address_bytes(12));
         mesh_runtime::protocol::sealed::Notice { item, withdrawal, signature: None }
     };

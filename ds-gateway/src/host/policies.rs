@@ -99,7 +99,8 @@ impl Gateway<'_> {
     fn news(&mut self, opened: &Opened, now: Time) {
         match opened.message {
             Message::Changed { revision } if self.is_repository(&opened.sender) => {
-                self.is_news |= revision > self.catalogue.head();
+                // A lower one is news as well: the repository has lost something.
+                self.is_news |= revision != self.catalogue.head();
             }
             _ => self.complain_about(opened, "unasked", now),
         }
@@ -166,7 +167,7 @@ impl Gateway<'_> {
     ) -> Result<Option<Outcome>, DriveError> {
         let Part { since, until, head, statements } = part;
         let Some(download) = self.download.as_mut().filter(|download| download.id == id) else { return Ok(None) };
-        let progress = match download.advance(since, until, head) {
+        let progress = match download.advance((since, until, head), statements.len()) {
             Ok(Progress::Repeated) => return Ok(None),
             Ok(progress) => progress,
             Err(error) => {
