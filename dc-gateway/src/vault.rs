@@ -355,13 +355,17 @@ impl Vault {
     }
 
     /// Erases what is due at `now`, forgets the tombstones that are over, and compacts if anything was erased since the
-    /// last compaction.
+    /// last compaction. If there is nothing to do, nothing is written.
     pub fn sweep(&mut self, now: Time) -> Result<Swept, VaultError> {
-        let (erased, forgotten) = self.write(|transaction| {
-            let erased = tables::Records::open(transaction)?.erase_due(now)?;
-            Ok((erased, tables::forget(transaction, now)?))
-        })?;
-        Ok(Swept { erased, forgotten, compacted: self.compact()? })
+        let mut swept = Swept::default();
+        if tables::is_anything_over(&self.database, now)? {
+            (swept.erased, swept.forgotten) = self.write(|transaction| {
+                let erased = tables::Records::open(transaction)?.erase_due(now)?;
+                Ok((erased, tables::forget(transaction, now)?))
+            })?;
+        }
+        swept.compacted = self.compact()?;
+        Ok(swept)
     }
 
     /// Writes the file anew, without what was erased; `false` if nothing was erased since the last time.

@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dc_gateway::vault::{Description, Handle, MAX_VALUE_BYTES, OpenError, Secret, Swept, Vault};
+use dc_gateway::vault::{Change, Description, Handle, MAX_VALUE_BYTES, OpenError, Record, Secret, Swept, Vault};
 use mesh_runtime::keys::KeyFileError;
 use mesh_runtime::keys::secret_file::SecretFileError;
 use pilot_core::codec::Digest;
@@ -104,6 +104,40 @@ fn what_is_kept_comes_back_also_after_a_restart() {
     assert_eq!(vault.reveal(Handle([0; 16]), NOW).unwrap(), None);
 }
 
+/// Changes happen in their order, and all or none of them.
+#[test]
+fn several_changes_are_one() {
+    let place = Place::new();
+    let mut vault = place.open();
+    let keep = |person, epoch| {
+        let (description, secret) = item(person, LATER, epoch);
+        Change::Keep(Record { handle: Handle::random().unwrap(), description }, secret)
+    };
+    let withdrawal = Withdrawal { epoch: Epoch(5), until: LATER };
+    let changes = [
+        keep(1, 5),
+        keep(2, 5),
+        // Everything of the owner goes, as in the graph, also what was released later.
+        keep(2, 6),
+        Change::Withdraw(pseudonym(2), withdrawal),
+        keep(3, 5),
+        Change::Erase(pseudonym(3)),
+        keep(3, 7),
+    ];
+    vault.apply(&changes).unwrap();
+    drop(vault);
+    let mut vault = place.open();
+    let epochs = |vault: &Vault, person| {
+        let held = vault.held_of(&pseudonym(person)).unwrap();
+        held.iter().map(|record| record.description.epoch.0).collect::<Vec<_>>()
+    };
+    assert_eq!((1..=3).map(|person| epochs(&vault, person)).collect::<Vec<_>>(), [vec![5], vec![], vec![7]]);
+    assert_eq!(vault.tombstones().unwrap(), [(pseudonym(2), withdrawal)]);
+    let held: Vec<Handle> = vault.records(None, 10).unwrap().iter().map(|record| record.handle).collect();
+    vault.discard(&[held[0], Handle([0; 16])]).unwrap();
+    assert_eq!(vault.records(None, 10).unwrap().iter().map(|record| record.handle).collect::<Vec<_>>(), held[1..]);
+}
+
 #[test]
 fn nothing_shows_a_value_by_accident() {
     let place = Place::new();
@@ -154,9 +188,9 @@ fn after_erasing_and_compacting_no_byte_of_the_record_is_in_the_file() {
     // By name, by its deadline, by a withdrawal.
     let vault = &mut place.open_at(Time::from_unix(NOW.unix() - 1)).unwrap().0;
     assert_eq!(vault.erase(&pseudonym(1)).unwrap(), 1);
+    assert!(contains(&place.vault(), &remembered[0]), "erased, but lingering: this is why there is compact()");
     let notice = Withdrawal { epoch: Epoch(5), until: LATER };
     assert_eq!(vault.withdraw(&pseudonym(3), notice).unwrap(), 1);
-    assert!(contains(&place.vault(), &remembered[0]), "erased, but lingering: this is why there is compact()");
     assert_eq!(vault.sweep(NOW).unwrap(), Swept { erased: vec![item(2, NOW, 5).0], forgotten: 0, compacted: true });
     assert!(!vault.compact().unwrap(), "there is nothing left to do");
 

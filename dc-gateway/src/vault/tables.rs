@@ -85,6 +85,21 @@ pub(super) fn has_erased(database: &Database) -> Result<bool, VaultError> {
     Ok(database.begin_read()?.open_table(META)?.get("erased")?.is_some())
 }
 
+/// Whether a record is due, or a tombstone over.
+pub(super) fn is_anything_over(database: &Database, now: Time) -> Result<bool, VaultError> {
+    let transaction = database.begin_read()?;
+    let first = transaction.open_table(BY_DEADLINE)?.first()?.map(|(key, _)| Time::from_unix(key.value().0));
+    if first.is_some_and(|deadline| deadline <= now) {
+        return Ok(true);
+    }
+    for entry in transaction.open_table(TOMBSTONES)?.iter()? {
+        if withdrawal(entry?.1.value()).is_over_at(now) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The tables that are changed together.
 pub(super) struct Records<'t> {
     meta: Table<'t, &'static str, &'static [u8]>,
