@@ -1,7 +1,7 @@
 //! The five figures, run by drivers.
 
 use mesh_runtime::driver::{Decision, Fate};
-use pilot_core::graph::Location;
+use pilot_core::graph::{Label, Location, MessageKind};
 
 use super::support::Mall;
 
@@ -92,4 +92,26 @@ fn users_decide() {
     net.settle();
     assert!(net.drivers[3].device().memory.catalogue.is_empty());
     assert_eq!(net.decide(3, mall.init(&[])).fate, Fate::Impossible, "a repository has no init");
+}
+
+/// A policy that comes back is uploaded at once if the driver is told to repeat what it says, and else when its time comes.
+#[test]
+fn what_has_changed_is_said_at_once() {
+    let mall = Mall::new();
+    let upload = Label::Send(MessageKind::UploadPolicy);
+    for is_told in [false, true] {
+        let mut net = mall.indirect();
+        net.decide(1, mall.init(&["mall"]));
+        net.settle();
+        for name in ["mall-short", "mall"] {
+            net.pass(1);
+            net.decide(1, Decision::ChangeOwn { own: vec![mall.id(name)] });
+            if is_told {
+                net.drivers[1].repeat(upload);
+            }
+            net.settle();
+        }
+        let listed = net.drivers[3].device().memory.catalogue[&mall.device("mall-gate")];
+        assert_eq!(listed, mall.id(if is_told { "mall" } else { "mall-short" }));
+    }
 }
