@@ -94,7 +94,13 @@ impl Gateway {
         }
         self.arrivals.push_back(Arrival { handle, pseudonym, heard, policy: candidate.policy, epoch: candidate.epoch });
         let origin = Origin { id: None, cause: Cause { head: None, consent } };
-        let outcome = journal::receive(driver, message, origin, now)?;
+        let outcome = match journal::receive(driver, message, origin, now) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.arrivals.pop_back();
+                return Err(error);
+            }
+        };
         match outcome.fate {
             Fate::Taken | Fate::Waits => {}
             fate => {

@@ -29,7 +29,7 @@ Start with a configuration (examples/daemons/dc-gateway.toml explains every sett
   dc-gateway run --config dc-gateway.toml
   dc-gateway status --config dc-gateway.toml
 
-Exit codes: 0 ended as asked, 1 could not go on, 64 bad configuration.";
+Exit codes: 0 ended as asked, 1 could not go on, 64 bad configuration or usage.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -41,6 +41,13 @@ enum Command {
     Reload(AskArguments),
     /// Take the policy back: nothing is collected any more until `reload`; what is held stays until its deadline
     WithdrawPolicy(AskArguments),
+}
+
+/// Says what is wrong with the command line, or what was asked of it: help, or the version.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody can be told of a failure here.
+    drop(error.print());
+    if error.use_stderr() { ExitCode::from(daemon::BAD_CONFIGURATION) } else { ExitCode::SUCCESS }
 }
 
 /// How to run.

@@ -48,6 +48,7 @@ use crate::vault::{Change, Vault};
 
 /// What comes to the gateway.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a frame that will be refused is not worth an allocation")]
 pub(crate) enum Input {
     /// From the network.
     Link(LinkEvent),
@@ -336,7 +337,8 @@ impl Host<Journal> for Gateway {
                 return Err(self.fail(error));
             }
         }
-        if self.is_member(now) {
+        // Without a connection it would only wait in the outbox, and be stale when it leaves.
+        if self.is_connected && self.is_member(now) {
             self.repeat_uploads(now);
         }
         Ok(Some(Time::from_unix(now.unix().saturating_add(1))))

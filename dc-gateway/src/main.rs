@@ -1,7 +1,11 @@
 //! `dc-gateway`: see the library.
 
 use clap::Parser as _;
+use dc_gateway::command::{Arguments, usage};
 
 fn main() -> std::process::ExitCode {
-    dc_gateway::command::Arguments::parse().execute()
+    match Arguments::try_parse() {
+        Ok(arguments) => arguments.execute(),
+        Err(error) => usage(&error),
+    }
 }

@@ -135,7 +135,7 @@ impl Gateway {
         let outcome = journal::receive(driver, message, origin, now)?;
         match outcome.fate {
             Fate::Taken => {
-                tracing::info!("a consent was withdrawn");
+                tracing::debug!("a consent was withdrawn");
                 self.notices.done.push((opened.sender.clone(), opened.id));
             }
             _ => self.refuse(opened, busy, now),

@@ -14,7 +14,7 @@ use mesh_runtime::driver::pacing::{Pace, Pacing};
 use mesh_runtime::driver::run::Host as _;
 use mesh_runtime::driver::{Decision, Driver, Guest, Setup};
 use mesh_runtime::journal::{Journal, Names};
-use mesh_runtime::keys::secret_file;
+use mesh_runtime::keys::{SecretKeys, secret_file};
 use mesh_runtime::link::{Filter as TopicFilter, Link};
 use mesh_runtime::protocol::post::Post;
 use mesh_runtime::protocol::requests::Requests;
@@ -38,7 +38,7 @@ use crate::host::{Controller, Gateway};
 use crate::notices::Notices;
 use crate::published::{Author, Published};
 use crate::upload::{Standing, UPLOAD, UPLOAD_AGAIN_SECONDS};
-use crate::vault::{Description, MAX_LISTED, Record, Vault};
+use crate::vault::{Description, MAX_LISTED, Record, Vault, VaultError};
 
 /// What stands in the device for a value that is gone from the vault already.
 const GONE: &str = "gone";
@@ -55,27 +55,7 @@ impl Gateway {
         let unlisted = || Failure::configuration("the mesh file does not list this device and its repository");
         let me = names.id_of(&config.name).ok_or_else(unlisted)?;
         let repository = names.id_of(&config.repository).ok_or_else(unlisted)?;
-        let identity = Identity {
-            device: config.name.clone(),
-            graphs: vec![GraphName::of(&INDIRECT_CONTROLLER)],
-            mesh_serial: config.membership.mesh().contents().serial,
-        };
-        // First of all: it locks the directory.
-        let settings = Settings::new(&config.trace);
-        let (recorder, found) =
-            Recorder::open(settings, identity, Arc::clone(&config.keys), now).map_err(Failure::runtime)?;
-        tracing::debug!(?found, "trace opened");
-        let audit = audit_key(&config.audit_key, &config.data)?;
-        let (vault, swept) = Vault::open(&config.data.join("vault.redb"), &config.data.join("vault.key"), now)
-            .map_err(Failure::runtime)?;
-        let author = Author {
-            device: config.name.clone(),
-            entity: config.entity,
-            keys: Arc::clone(&config.keys),
-            vocabulary: Arc::clone(vocabulary),
-            seconds: config.statement_seconds,
-        };
-        let published = Published::load(&config.data.join("published.json"), author, now).map_err(Failure::runtime)?;
+        let Disk { recorder, audit, vault, overdue, published } = Disk::open(&config, vocabulary, now)?;
         let word = Word::new(vocabulary.datatypes.name(config.datatype)).map_err(Failure::runtime)?;
         let mut memory = Memory {
             vocabulary,
@@ -87,10 +67,7 @@ impl Gateway {
             guests: BTreeMap::new(),
         };
         let own = memory.remember_policies(&published, &config, now);
-        let vault = memory.remember_items(vault, &swept.erased).map_err(Failure::runtime)?;
-        if !swept.erased.is_empty() {
-            tracing::info!(records = swept.erased.len(), "what fell due while the daemon was down is erased");
-        }
+        let vault = memory.remember_items(vault, &overdue).map_err(Failure::runtime)?;
         let applications = config.applications.as_deref().map(Applications::listen).transpose();
         let gateway = Self {
             me,
@@ -162,6 +139,46 @@ impl Gateway {
     }
 }
 
+/// What lies in the data directory.
+struct Disk {
+    recorder: Recorder<Arc<SecretKeys>>,
+    audit: AuditKey,
+    vault: Vault,
+    /// What fell due while the daemon was down, and is gone from the vault.
+    overdue: Vec<Description>,
+    published: Published,
+}
+
+impl Disk {
+    fn open(config: &Config, vocabulary: &Arc<Vocabulary>, now: Time) -> Result<Self, Failure> {
+        let data = &config.data;
+        let identity = Identity {
+            device: config.name.clone(),
+            graphs: vec![GraphName::of(&INDIRECT_CONTROLLER)],
+            mesh_serial: config.membership.mesh().contents().serial,
+        };
+        // First of all: it locks the directory.
+        let opened = Recorder::open(Settings::new(&config.trace), identity, Arc::clone(&config.keys), now);
+        let (recorder, found) = opened.map_err(Failure::runtime)?;
+        tracing::debug!(?found, "trace opened");
+        let audit = audit_key(&config.audit_key, data)?;
+        let opened = Vault::open(&data.join("vault.redb"), &data.join("vault.key"), now);
+        let (vault, swept) = opened.map_err(Failure::runtime)?;
+        if !swept.erased.is_empty() {
+            tracing::info!(records = swept.erased.len(), "what fell due while the daemon was down is erased");
+        }
+        let author = Author {
+            device: config.name.clone(),
+            entity: config.entity,
+            keys: Arc::clone(&config.keys),
+            vocabulary: Arc::clone(vocabulary),
+            seconds: config.statement_seconds,
+        };
+        let published = Published::load(&data.join("published.json"), author, now).map_err(Failure::runtime)?;
+        Ok(Self { recorder, audit, vault, overdue: swept.erased, published })
+    }
+}
+
 /// Uploads are repeated, at s₂ as anywhere else by the graph's leave.
 fn pacing(statement_seconds: u64) -> Pacing {
     let again = UPLOAD_AGAIN_SECONDS.min(statement_seconds / 4);
@@ -215,7 +232,7 @@ impl<'v> Memory<'v> {
     }
 
     /// ρ, ν and tombstones, from the vault and from what it has just erased. Records that nobody could judge are erased.
-    fn remember_items(&mut self, mut vault: Vault, overdue: &[Description]) -> Result<Vault, crate::vault::VaultError> {
+    fn remember_items(&mut self, mut vault: Vault, overdue: &[Description]) -> Result<Vault, VaultError> {
         let (mut unknown, mut last) = (Vec::new(), None);
         loop {
             let records = vault.records(last, MAX_LISTED)?;
@@ -275,12 +292,7 @@ impl<'v> Memory<'v> {
         Some(item)
     }
 
-    fn into_driver(
-        self,
-        contacts: Contacts,
-        pacing: Pacing,
-        recorder: Recorder<Arc<mesh_runtime::keys::SecretKeys>>,
-    ) -> Controller<'v> {
+    fn into_driver(self, contacts: Contacts, pacing: Pacing, recorder: Recorder<Arc<SecretKeys>>) -> Controller<'v> {
         let setup = Setup {
             graph: &INDIRECT_CONTROLLER,
             vocabulary: self.vocabulary,

@@ -137,3 +137,32 @@ pub(crate) fn in_words(status: &Value) -> String {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every part of a status has its words, and what is missing is not invented.
+    #[test]
+    fn a_status_is_said_in_words() {
+        let status = json!({
+            "device": "gate", "entity": "mall", "member": true, "connected": false,
+            "policy": { "digest": "fa55", "sentence": "Data of type MACAddress can be collected." },
+            "repository": { "waiting_since": "2030-01-01" },
+            "held": 2, "accepted": 1,
+            "refused": { "not-fresh": 3, "withdrawn": 4 }, "complaints": {},
+            "applications": { "connected": 1, "dropped": 0 },
+        });
+        let words = "gate collects for mall. It is not connected to its broker.\n\
+            Its policy, fa55:\n  Data of type MACAddress can be collected.\n\
+            The repository has not acknowledged its statement since 2030-01-01.\n\
+            It holds 2 items, and accepted 1 since its start.\n\
+            Refused: not-fresh 3, withdrawn 4.\n\
+            1 applications listen; 0 were too slow and dropped.\n";
+        assert_eq!(in_words(&status), words);
+        let revoked = json!({ "device": "gate", "entity": "mall", "member": false, "policy": null });
+        let words = "gate collects for mall. It is no member of the mesh now, so it does nothing.\n\
+            It has no policy, so it collects nothing.\nIt holds 0 items, and accepted 0 since its start.\n";
+        assert_eq!(in_words(&revoked), words);
+    }
+}

@@ -193,7 +193,8 @@ impl Gateway {
 
     /// A statement whose life is half over is replaced.
     pub(crate) fn renew(&mut self, driver: &mut Controller<'_>, now: Time) -> Result<(), DriveError> {
-        let Some((digest, _)) = self.current(driver, now) else { return Ok(()) };
+        let current = driver.device().memory.current.first();
+        let Some(digest) = current.and_then(|id| driver.context(now).policies.digest(*id)) else { return Ok(()) };
         let is_old = self.published.statement(&digest).is_none_or(|statement| statement.is_old(now));
         if is_old && self.is_member(now) {
             self.say_again(driver, now).map_err(|error| self.fail(error))?;
