@@ -198,3 +198,24 @@ async fn a_lost_audit_key_is_said() {
     let error = ended.expect_err("no key").to_string();
     assert!(error.contains("audit.key"), "{error}");
 }
+
+/// Who is revoked collects nothing any more, and still erases in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_device_collects_nothing() {
+    let place = Place::new().await;
+    let mut registry = place.registry().await;
+    let gate = place.start(&mut registry).await;
+    let _alice = place.phone(ALICE, place.consent(LONG)).await;
+    gate.until_held(1).await;
+    place.write_mesh(2, "revoked = 2029-12-31\n");
+    place.clock.set(after(10));
+    gate.until("revoked", |status| status["member"] == false).await;
+    let bob = place.phone(BOB, place.consent(LONG)).await;
+    let heard = gate.status().await["air"]["heard"].as_u64().unwrap();
+    let status = gate.until("heard", |status| status["air"]["heard"].as_u64() > Some(heard + 50)).await;
+    assert_eq!((status["held"].as_u64(), status["refused"]["not-addressed"].as_u64()), (Some(1), None));
+    drop(bob);
+    place.clock.set(after(3_600));
+    gate.until_held(0).await;
+    gate.end().await.unwrap();
+}

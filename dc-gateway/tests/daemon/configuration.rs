@@ -106,3 +106,26 @@ fn the_example_is_understood() {
     }
     assert!(text.contains("# [applications]") && text.contains("# statement_days = 90"));
 }
+
+/// The program says it in one line, and by its exit code.
+#[tokio::test]
+async fn exit_codes_tell() {
+    use std::process::Command;
+    let place = Place::new().await;
+    let run = |arguments: &[&str]| {
+        let program = Command::new(env!("CARGO_BIN_EXE_dc-gateway")).args(arguments).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (program.status.code().unwrap(), text(program.stdout), text(program.stderr))
+    };
+    let config = place.path("gate.toml");
+    let config = config.to_str().unwrap();
+    let (code, said, _) = run(&["run", "--config", config, "--check-config"]);
+    assert_eq!((code, said.as_str()), (0, "the configuration is good\n"));
+    let (code, _, said) = run(&["status", "--config", config]);
+    assert!(code == 1 && said.contains("is it running?"), "{code} {said}");
+    assert_eq!(run(&["--help"]).0, 0);
+    assert_eq!(run(&["dance"]).0, 64);
+    place.write_policy("policy none { nothing }");
+    let (code, _, said) = run(&["run", "--config", config, "--check-config"]);
+    assert!(code == 64 && said.lines().count() == 1, "{code} {said}");
+}

@@ -11,6 +11,7 @@
 
 mod collecting;
 mod configuration;
+mod over_mqtt;
 mod publishing;
 mod support;
 mod withdrawing;

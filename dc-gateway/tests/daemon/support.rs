@@ -17,7 +17,7 @@ use mesh_runtime::driver::clock::{Clock as _, ManualClock};
 use mesh_runtime::journal::new_id;
 use mesh_runtime::keys::SecretKeys;
 use mesh_runtime::link::memory::Hub;
-use mesh_runtime::link::{Event, Events, Filter};
+use mesh_runtime::link::{Event, Events, Filter, Link};
 use mesh_runtime::protocol::device_topic;
 use mesh_runtime::protocol::message::{Message, Refusal};
 use mesh_runtime::protocol::post::{Opened, Post};
@@ -27,7 +27,7 @@ use pilot_core::evidence::envelope::{MessageId, Sender};
 use pilot_core::evidence::mesh::{FrameTag, sign_mesh};
 use pilot_core::evidence::trace::verify::End;
 use pilot_core::evidence::trace::{Content, Open, Verifier};
-use pilot_core::evidence::{DeviceName, MeshFile, PolicyStatement, Signer as _};
+use pilot_core::evidence::{DeviceName, MeshFile, PolicyStatement, Signature, Signer as _};
 use pilot_core::policy::Choice;
 use pilot_core::semantics::Epoch;
 use pilot_core::syntax::parse_file;
@@ -58,6 +58,7 @@ pub fn after(seconds: u64) -> Time {
 /// Files, keys, a network, an air and a time.
 pub struct Place {
     directory: TempDir,
+    operator: SecretKeys,
     pub mesh: MeshFile,
     pub gate: SecretKeys,
     registry: Arc<SecretKeys>,
@@ -72,24 +73,8 @@ impl Place {
         let operator = SecretKeys::generate().unwrap();
         let gate = SecretKeys::create(&directory.path().join("gate.keys")).unwrap();
         let registry = Arc::new(SecretKeys::generate().unwrap());
-        let mut text = String::from(
-            "version = 1\nserial = 1\nissued = 2024-01-01\nexpires = 2100-01-01\n\
-             [vocabulary]\nextends = \"default\"\n[vocabulary.entities]\nmall = []\nregistrar = []\n",
-        );
-        for (name, role, entity, tag, keys) in
-            [("gate", "controller", "mall", GATE, &gate), ("registry", "repository", "registrar", REGISTRY, &*registry)]
-        {
-            let public = keys.public();
-            text += &format!(
-                "[[devices]]\nname = \"{name}\"\nrole = \"{role}\"\nentity = \"{entity}\"\ntag = \"{tag}\"\n\
-                 signing_key = \"{}\"\nsealing_key = \"{}\"\nvalid_from = 2024-01-01\nvalid_until = 2100-01-01\n",
-                public.signing, public.sealing,
-            );
-        }
-        let signature = sign_mesh(&text, &operator);
+        let (text, signature) = mesh_file(1, "", &operator, &gate, &registry);
         let mesh = MeshFile::open(&text, &signature, &operator.verifying_key(), START, None).unwrap();
-        fs::write(directory.path().join("mesh.toml"), &text).unwrap();
-        fs::write(directory.path().join("mesh.toml.sig"), format!("{signature}\n")).unwrap();
         let air = AirHub::start(World::default()).await.unwrap();
         let config = format!(
             "device = \"gate\"\nkeys = \"gate.keys\"\ndata = \"data\"\npolicy = \"gate.pilot\"\n\
@@ -100,7 +85,8 @@ impl Place {
         );
         fs::write(directory.path().join("gate.toml"), config).unwrap();
         let (network, clock) = (Hub::new(), ManualClock::new(START));
-        let place = Self { directory, mesh, gate, registry, network, air, clock };
+        let place = Self { directory, operator, mesh, gate, registry, network, air, clock };
+        place.write_mesh(1, "");
         place.write_policy(LONG);
         place
     }
@@ -111,6 +97,13 @@ impl Place {
 
     pub fn data(&self) -> PathBuf {
         self.path("data")
+    }
+
+    /// The operator signs a mesh file, with something more about the gate.
+    pub fn write_mesh(&self, serial: u64, about_gate: &str) {
+        let (text, signature) = mesh_file(serial, about_gate, &self.operator, &self.gate, &self.registry);
+        fs::write(self.path("mesh.toml"), text).unwrap();
+        fs::write(self.path("mesh.toml.sig"), format!("{signature}\n")).unwrap();
     }
 
     pub fn write_policy(&self, text: &str) {
@@ -152,7 +145,10 @@ impl Place {
     }
 
     pub async fn registry(&self) -> Registry {
-        let (link, mut events) = self.network.connect();
+        self.registry_on(self.network.connect()).await
+    }
+
+    pub async fn registry_on(&self, (link, mut events): (Link, Events)) -> Registry {
         link.subscribe(Filter::from(device_topic(REGISTRY).unwrap())).unwrap();
         assert_eq!(events.next().await, Some(Event::Connected));
         let post = Post::of_device(link, DeviceName::new("registry").unwrap(), Arc::clone(&self.registry));
@@ -188,7 +184,7 @@ impl Place {
             run_on(config, link, events, air, &clock, shutdown).await
         });
         assert!(health.until_up().await);
-        let gate = Gate { data: self.data(), stop, task };
+        let gate = Gate::new(self.data(), stop, task);
         gate.until("connected", |status| status["connected"] == true).await;
         gate
     }
@@ -242,6 +238,32 @@ impl Place {
     }
 }
 
+fn mesh_file(
+    serial: u64,
+    about_gate: &str,
+    operator: &SecretKeys,
+    gate: &SecretKeys,
+    registry: &SecretKeys,
+) -> (String, Signature) {
+    let mut text = format!(
+        "version = 1\nserial = {serial}\nissued = 2024-01-01\nexpires = 2100-01-01\n\
+         [vocabulary]\nextends = \"default\"\n[vocabulary.entities]\nmall = []\nregistrar = []\n",
+    );
+    for (name, role, entity, tag, keys, more) in [
+        ("gate", "controller", "mall", GATE, gate, about_gate),
+        ("registry", "repository", "registrar", REGISTRY, registry, ""),
+    ] {
+        let public = keys.public();
+        text += &format!(
+            "[[devices]]\nname = \"{name}\"\nrole = \"{role}\"\nentity = \"{entity}\"\ntag = \"{tag}\"\n\
+             signing_key = \"{}\"\nsealing_key = \"{}\"\nvalid_from = 2024-01-01\nvalid_until = 2100-01-01\n{more}",
+            public.signing, public.sealing,
+        );
+    }
+    let signature = sign_mesh(&text, operator);
+    (text, signature)
+}
+
 /// A gate that runs.
 pub struct Gate {
     data: PathBuf,
@@ -250,6 +272,10 @@ pub struct Gate {
 }
 
 impl Gate {
+    pub fn new(data: PathBuf, stop: oneshot::Sender<()>, task: JoinHandle<Result<(), Failure>>) -> Self {
+        Self { data, stop, task }
+    }
+
     pub async fn ask(&self, command: &str) -> Result<Value, control::AskError> {
         let (data, request) = (self.data.clone(), json!({ "command": command }));
         tokio::task::spawn_blocking(move || control::ask(&data, &request)).await.unwrap()
