@@ -7,6 +7,7 @@ use pilot_core::evidence::envelope::MessageId;
 use pilot_core::value::Time;
 use serde_json::json;
 
+use super::mesh::STATEMENT_SECONDS;
 use super::support::Neighbourhood;
 
 const MODEST: &str = "collect MACAddress by mall for ServiceUsageAnalytics until 2036-01-01";
@@ -171,5 +172,20 @@ async fn an_expired_mesh_file_ends_everything() {
     assert_eq!(gateway.status().await["mesh_in_force"], json!(false));
     world.mesh.sign(3, |_| {});
     world.until_heard(&["gate", "till"]).await;
+    gateway.stop().await;
+}
+
+/// A statement that has expired is no offer any more, also if the repository says nothing new.
+#[tokio::test]
+async fn what_has_expired_is_not_said() {
+    let mut world = Neighbourhood::new().await;
+    let gateway = world.start("").await;
+    world.until_heard(&["gate", "till"]).await;
+    world.registry.lock().unwrap().is_silent = true;
+    world.clock.set(Time::from_unix(world.mesh.now.unix() + STATEMENT_SECONDS));
+    world.pass().await;
+    world.listen_anew().await;
+    assert!(world.heard(200).await.is_empty());
+    assert_eq!(gateway.accepted().await["gate"], (false, "its statement has expired".to_owned()));
     gateway.stop().await;
 }

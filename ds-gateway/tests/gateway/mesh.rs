@@ -28,6 +28,9 @@ const DEVICES: [(&str, Role, &str); 4] = [
     ("till", Role::Controller, "bookshop"),
 ];
 
+/// How long statements count.
+pub const STATEMENT_SECONDS: u64 = 86_400 * 20;
+
 pub struct Mesh {
     pub directory: TempDir,
     pub operator: SecretKeys,
@@ -112,7 +115,7 @@ impl Mesh {
             version,
             content,
             issued: self.now,
-            expires: Time::from_unix(self.now.unix() + 86_400 * 20),
+            expires: Time::from_unix(self.now.unix() + STATEMENT_SECONDS),
         };
         statement.sign(&self.vocabulary, &*self.keys[device])
     }
