@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs every test of the project. Ends with a line "N passed, N failed" and fails if anything failed.
 # Needs Rust and a C compiler, as the project itself does, and on Debian installs what else the tests need: mosquitto, a
-# broker that real meshes use.
+# broker that real meshes use, and Python with three packages from PyPI, for a client in another language.
 #
 #   FUZZ_SECONDS=600 tests/run.sh    a longer look at bad input (2 seconds for each parser by default)
+#   KILLS=5000 SEEDS=100             more kills of the repository (200), more bad air (4)
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -51,7 +52,42 @@ installed() {
   $as_root apt-get update -q && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2"
 }
 
+# has_venv: Debian has this part of Python in a package of its own.
+has_venv() {
+  python3 -c 'import ensurepip' 2>/dev/null && return
+  local as_root=''
+  [ "$(id -u)" -eq 0 ] || as_root=sudo
+  $as_root apt-get update -q && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends python3-venv
+}
+
+# counted NAME COMMAND…: a program that says how many checks passed on its last line, as this one does.
+counted() {
+  local name=$1
+  shift
+  "$@" 2>&1 | tee "$log"
+  local status=$?
+  local ok bad
+  read -r ok bad <<<"$(tail -n 1 "$log" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p')"
+  if [ -z "${bad:-}" ]; then ok=0 bad=1; fi
+  if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+  passed=$((passed + ok))
+  failed=$((failed + bad))
+  echo "suite   $name: $ok passed, $bad failed"
+}
+
+# python_with REQUIREMENTS DIRECTORY: a Python of our own, with packages.
+python_with() {
+  [ -x "$2/bin/pip" ] || python3 -m venv "$2" || return
+  "$2/bin/pip" install --quiet --disable-pip-version-check -r "$1"
+}
+
 check 'mosquitto is installed' installed mosquitto mosquitto
+check 'Python is installed' installed python3 python3
+check 'Python can make environments' has_venv
+
+python=$(mktemp -d)
+trap 'rm -rf "$log" "$python"' EXIT
+check 'packages of the other client' python_with tests/interop/requirements.txt "$python"
 
 # On a fresh Debian machine rustup may have come without these two components.
 rustup component add rustfmt clippy >/dev/null 2>&1 || true
@@ -59,11 +95,15 @@ rustup component add rustfmt clippy >/dev/null 2>&1 || true
 check 'formatting' cargo fmt --all --check
 check 'lints' cargo clippy --workspace --all-targets --locked -- -D warnings
 check 'documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
+# The daemons that the end-to-end tests start, as they are shipped.
+check 'release build' cargo build --release --locked --package consent-mesh
 suite 'tests' cargo test --workspace --exclude conformance --locked --no-fail-fast
+counted 'a client in another language' "$python/bin/python" tests/interop/run.py
 # Exploring models takes an optimised build.
 suite 'model checker' cargo test --package conformance --release --locked --no-fail-fast
 check 'every guard and effect is needed, or has a reason' cargo run --release --locked -p conformance -- verify --each-guard
-check 'benchmarks run' cargo bench -p pilot-core -p mesh-runtime --locked -- --test
+check 'benchmarks run' cargo bench -p pilot-core -p mesh-runtime -p dc-gateway --locked -- --test
+check 'benchmarks of the mesh run' cargo bench -p consent-mesh-tests --locked -- --test
 check 'cargo run --release' cargo run --release --locked
 
 echo "$passed passed, $failed failed"

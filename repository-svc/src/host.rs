@@ -116,7 +116,7 @@ impl Repository {
             }
             Message::Fetch { since } => self.fetch(request, since, driver, now),
             // Not even refused: whoever answers answers can be made to do so for ever.
-            answer if answer.answers().is_some() => {
+            answer if answer.answers().is_some() || matches!(answer, Message::Changed { .. }) => {
                 self.post.complaints.complain("unasked", Some(&request.sender), &"an answer to no question", now);
                 Ok(None)
             }
