@@ -107,6 +107,9 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
         broker.stop().await;
     });
     let report = report?;
+    if demo.keep.is_some() {
+        cast::write_openings(&play.layout, &play.people).map_err(failed)?;
+    }
     if !killed.is_empty() {
         console.complain(format_args!("{} had to be killed", killed.join(", ")));
     }

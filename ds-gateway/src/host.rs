@@ -28,7 +28,7 @@ use mesh_runtime::protocol::requests::Requests;
 use pilot_core::evidence::DeviceName;
 use pilot_core::graph::{Body, Label, Location, MessageKind};
 use pilot_core::policy::Choice;
-use pilot_core::semantics::PolicyId;
+use pilot_core::semantics::{Epoch, PolicyId};
 use pilot_core::value::{Time, Value};
 use pilot_core::vocabulary::{Attribute, DeviceId, Variable};
 
@@ -127,6 +127,8 @@ pub struct Gateway<'v> {
     is_in_force: bool,
     /// The repository has said that there is something new.
     is_news: bool,
+    /// Nothing is released in this epoch any more, because something was withdrawn in it.
+    silent_in: Option<Epoch>,
     /// The connection was lost, so a question that waits must not be asked again in the same words.
     is_new_connection: bool,
     /// When she last asked for policies.
@@ -168,6 +170,7 @@ impl<'v> Gateway<'v> {
             is_connected: false,
             is_in_force: true,
             is_news: false,
+            silent_in: None,
             is_new_connection: false,
             asked: Time::default(),
         }
@@ -297,6 +300,9 @@ impl<'v> Gateway<'v> {
     }
 }
 
+/// What is said on the air.
+const BROADCAST: Label = Label::Send(MessageKind::Broadcast);
+
 impl Host<Journal> for Gateway<'_> {
     type Input = Event;
     type Command = Command;
@@ -334,14 +340,22 @@ impl Host<Journal> for Gateway<'_> {
             match taken.step.message.map(|message| (message.receiver, message.body)) {
                 Some((_, Body::RequestPolicies)) => self.ask_for_policies(driver, now),
                 Some((controller, Body::Broadcast(release))) => self.announce(controller, &release, driver, now),
-                Some((controller, Body::Withdraw { withdrawal, .. })) => self.owe(controller, withdrawal, driver),
+                Some((controller, Body::Withdraw { withdrawal, .. })) => {
+                    self.silent_in = Some(Epoch::of(now));
+                    self.owe(controller, withdrawal, driver);
+                }
                 _ => {}
             }
             match taken.action.label() {
                 Label::ChangeOwn | Label::Receive(MessageKind::DownloadPolicies) | Label::Restore => {
                     self.reads_clock = None;
                 }
-                Label::Admit | Label::Forget => self.is_dirty = true,
+                Label::Admit => {
+                    self.is_dirty = true;
+                    // She has just said so, and shall not have to wait for the next epoch.
+                    driver.repeat(BROADCAST);
+                }
+                Label::Forget => self.is_dirty = true,
                 _ => {}
             }
             self.fall_silent_unless_allowed(driver, now);
@@ -355,6 +369,10 @@ impl Host<Journal> for Gateway<'_> {
             return Ok(Some(now));
         }
         self.tell_time(driver, now);
+        if self.silent_in.is_some_and(|epoch| Epoch::of(now) > epoch) {
+            self.silent_in = None;
+            driver.repeat(BROADCAST);
+        }
         driver.recorder().recorder().tick(now).map_err(RecordError::new)?;
         if self.is_connected && std::mem::take(&mut self.is_new_connection) && Self::location(driver) == Location::S2 {
             // The graph's way to give up an answer; then it asks again, with another id.

@@ -63,7 +63,8 @@ fn the_mall() {
     assert!(decided("alice", "advertiser-gate").0);
     assert!(decided("erin", "mall-gate").1.contains("withdrawn"));
     assert!(!decided("dave", "shop-gate").0);
-    for kept in ["mesh.toml", "mesh.toml.sig", "traces/alice", "traces/mall-gate", "audit/shop-gate.key", "data/registry"] {
+    let kept = ["mesh.toml", "mesh.toml.sig", "traces/alice", "traces/mall-gate", "data/registry"];
+    for kept in kept.iter().chain(&["audit/shop-gate.key", "audit/alice.opening"]) {
         assert!(root.join(kept).exists(), "{kept}");
     }
     assert_eq!(report["traces"], root.join("traces").canonicalize().unwrap().to_str().unwrap());
