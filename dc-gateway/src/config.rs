@@ -10,7 +10,6 @@ use mesh_runtime::air::simulated::{HubAddress, Participant};
 use mesh_runtime::daemon::Failure;
 use mesh_runtime::daemon::config::{self, AirSection, BrokerSection, Loaded, MeshSection, parse_address};
 use mesh_runtime::daemon::membership::Membership;
-use mesh_runtime::daemon::state_file;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use mesh_runtime::keys::SecretKeys;
 use mesh_runtime::link::mqtt::Endpoint;
@@ -116,7 +115,7 @@ pub fn data_directory(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 impl Config {
-    /// Reads a configuration and everything that it names.
+    /// Reads a configuration and everything that it names, and writes nothing.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let loaded = config::load::<File>(path).map_err(Failure::configuration)?;
         let file = &loaded.file;
@@ -125,10 +124,9 @@ impl Config {
         let data = loaded.resolve(&file.data);
         let beside =
             |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
-        state_file::make_directory(&data).map_err(|error| refuse("data", &error))?;
         let operator = file.mesh.operator_key().map_err(|error| refuse("mesh.operator", &error))?;
         let mesh = loaded.resolve(&file.mesh.file);
-        let membership = Membership::open(&mesh, operator, &data.join("trust"), SystemClock.now());
+        let membership = Membership::peek(&mesh, operator, &data.join("trust"), SystemClock.now());
         let membership = membership.map_err(|error| refuse("mesh.file", &error))?;
         let myself = membership.myself(&file.device, Role::Controller, keys.public());
         let myself = myself.map_err(|error| refuse("device", &error))?;

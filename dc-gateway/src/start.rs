@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mesh_runtime::air::frame::ControllerTag;
-use mesh_runtime::daemon::Failure;
+use mesh_runtime::daemon::{Failure, state_file};
 use mesh_runtime::driver::limits::Limits;
 use mesh_runtime::driver::pacing::{Pace, Pacing};
 use mesh_runtime::driver::run::Host as _;
@@ -152,12 +152,14 @@ struct Disk {
 impl Disk {
     fn open(config: &Config, vocabulary: &Arc<Vocabulary>, now: Time) -> Result<Self, Failure> {
         let data = &config.data;
+        state_file::make_directory(data).map_err(Failure::runtime)?;
+        config.membership.remember().map_err(Failure::runtime)?;
         let identity = Identity {
             device: config.name.clone(),
             graphs: vec![GraphName::of(&INDIRECT_CONTROLLER)],
             mesh_serial: config.membership.mesh().contents().serial,
         };
-        // First of all: it locks the directory.
+        // Before the rest: it locks the directory.
         let opened = Recorder::open(Settings::new(&config.trace), identity, Arc::clone(&config.keys), now);
         let (recorder, found) = opened.map_err(Failure::runtime)?;
         tracing::debug!(?found, "trace opened");

@@ -121,6 +121,7 @@ async fn exit_codes_tell() {
     let config = config.to_str().unwrap();
     let (code, said, _) = run(&["run", "--config", config, "--check-config"]);
     assert_eq!((code, said.as_str()), (0, "the configuration is good\n"));
+    assert!(!place.data().exists(), "and nothing is written");
     let (code, _, said) = run(&["status", "--config", config]);
     assert!(code == 1 && said.contains("is it running?"), "{code} {said}");
     assert_eq!(run(&["--help"]).0, 0);
