@@ -56,15 +56,6 @@ pub(crate) enum Input {
     Heard(Sighting),
 }
 
-/// What the user wants.
-#[derive(Debug)]
-pub(crate) enum Command {
-    /// Over the control socket.
-    Asked(Asked),
-    /// By SIGHUP.
-    HangUp,
-}
-
 pub(crate) type Controller<'v> = Driver<'v, Journal>;
 
 /// The gateway.
@@ -214,7 +205,7 @@ impl Gateway {
 
 impl Host<Journal> for Gateway {
     type Input = Input;
-    type Command = Command;
+    type Command = Asked;
 
     fn receive(&mut self, input: Input, driver: &mut Controller<'_>, now: Time) -> Result<Option<Outcome>, DriveError> {
         self.check()?;
@@ -244,26 +235,8 @@ impl Host<Journal> for Gateway {
         Ok(None)
     }
 
-    fn command(
-        &mut self,
-        command: Command,
-        driver: &mut Controller<'_>,
-        now: Time,
-    ) -> Result<Option<Outcome>, DriveError> {
+    fn command(&mut self, asked: Asked, driver: &mut Controller<'_>, now: Time) -> Result<Option<Outcome>, DriveError> {
         self.check()?;
-        let asked = match command {
-            Command::HangUp => {
-                self.membership.look(now, true);
-                return match self.reload(driver, now)? {
-                    Ok((_, outcome)) => Ok(outcome),
-                    Err(problem) => {
-                        tracing::error!(problem, "the policy stays as it was");
-                        Ok(None)
-                    }
-                };
-            }
-            Command::Asked(asked) => asked,
-        };
         let changed = match asked.request.get("command").and_then(|command| command.as_str()) {
             Some("status") => {
                 let status = self.status(driver, now);
@@ -279,20 +252,24 @@ impl Host<Journal> for Gateway {
             }
             Some("reload") => {
                 self.membership.look(now, true);
-                self.reload(driver, now)?
+                self.reload(driver, now)
             }
-            Some("withdraw-policy") => self.withdraw_policy(driver, now)?,
+            Some("withdraw-policy") => self.withdraw_policy(driver, now),
             _ => {
                 asked.refuse("a gateway knows the commands `status`, `held`, `reload` and `withdraw-policy`");
                 return Ok(None);
             }
         };
         match changed {
-            Ok((said, outcome)) => {
+            Err(error) => {
+                asked.refuse(&error);
+                Err(error)
+            }
+            Ok(Ok((said, outcome))) => {
                 asked.answer(json!({ "said": said }));
                 Ok(outcome)
             }
-            Err(problem) => {
+            Ok(Err(problem)) => {
                 asked.refuse(problem);
                 Ok(None)
             }
@@ -331,7 +308,8 @@ impl Host<Journal> for Gateway {
             let head = recorder.head();
             self.acknowledge(head, now);
         }
-        if now >= self.next_sweep {
+        // Not while something is due: it is erased by a step, which the trace has.
+        if now >= self.next_sweep && driver.next_due(now) > now {
             self.next_sweep = Time::from_unix(now.unix().saturating_add(self.compact_seconds));
             if let Err(error) = self.vault.sweep(now) {
                 return Err(self.fail(error));

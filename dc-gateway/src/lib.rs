@@ -47,18 +47,14 @@ use mesh_runtime::driver::clock::{Clock, SystemClock};
 use mesh_runtime::driver::run::{Sources, run as drive};
 use mesh_runtime::link::mqtt;
 use mesh_runtime::link::{Events, Link};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
-use crate::host::{Command, Gateway, Input};
+use crate::host::{Gateway, Input};
 
 /// What waits for the gateway, besides what link and radio keep. Full: the link stops reading, the radio drops and counts.
 const MAX_INPUTS: usize = 1_024;
-/// What of its user waits. Full: she waits.
-const MAX_COMMANDS: usize = 16;
-
 /// Runs a gateway until it is asked to end.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), Failure> {
     let (link, events) = mqtt::connect(config.broker.clone());
@@ -81,16 +77,14 @@ pub async fn run_on(
     let (mut gateway, mut driver) = Gateway::start(config, link.clone(), &vocabulary, clock.now())?;
     gateway.health = Some(air.health.clone());
     // The trace is locked now, so no other gateway is alive here.
-    let (control, asked) = control::listen(&data).map_err(Failure::runtime)?;
+    let (control, commands) = control::listen(&data).map_err(Failure::runtime)?;
     let (inputs_sender, inputs) = mpsc::channel(MAX_INPUTS);
-    let (commands_sender, commands) = mpsc::channel(MAX_COMMANDS);
     let listener = listen_to_link(events, inputs_sender.clone());
-    let others =
-        [listen_to_air(air, inputs_sender), listen_to_user(asked, commands_sender.clone()), hang_ups(commands_sender)];
+    let radio = listen_to_air(air, inputs_sender);
     tracing::info!("ready");
     let done = drive(&mut driver, &mut gateway, Sources { inputs, commands }, clock, shutdown).await;
     drop(control);
-    others.iter().for_each(JoinHandle::abort);
+    radio.abort();
     let closed = driver.into_recorder().close(clock.now());
     let failure = gateway.failure.take();
     // The vault is closed before whoever waits for us starts the next gateway.
@@ -122,28 +116,5 @@ fn listen_to_air(mut air: Air, inputs: mpsc::Sender<Input>) -> JoinHandle<()> {
             }
         }
         tracing::error!("the radio is gone: nothing is heard any more");
-    })
-}
-
-fn listen_to_user(mut asked: mpsc::Receiver<control::Asked>, commands: mpsc::Sender<Command>) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        while let Some(asked) = asked.recv().await {
-            if commands.send(Command::Asked(asked)).await.is_err() {
-                return;
-            }
-        }
-    })
-}
-
-fn hang_ups(commands: mpsc::Sender<Command>) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        let Ok(mut hang_ups) = signal(SignalKind::hangup()) else {
-            return tracing::error!("cannot listen to SIGHUP");
-        };
-        while hang_ups.recv().await.is_some() {
-            if commands.send(Command::HangUp).await.is_err() {
-                return;
-            }
-        }
     })
 }

@@ -157,10 +157,18 @@ impl Published {
         let fits = |statement: &Statement| is_latest(statement) && !statement.is_old(now) && opens(statement);
         if !self.statement(&digest).is_some_and(fits) {
             let statement = self.sign(Content::Policy(policy.clone()), now)?;
-            self.statements.insert(digest, (policy.clone(), statement));
-            self.withdrawn.remove(&digest);
-            self.withdrawal = None;
-            self.store()?;
+            let before = self.statements.insert(digest, (policy.clone(), statement));
+            let (withdrawn, withdrawal) = (self.withdrawn.remove(&digest), self.withdrawal.take());
+            if let Err(error) = self.store() {
+                // What is not on the disk is not said: a higher version may be made of it after a crash.
+                match before {
+                    Some(before) => self.statements.insert(digest, before),
+                    None => self.statements.remove(&digest),
+                };
+                self.withdrawn.extend(withdrawn.map(|policy| (digest, policy)));
+                self.withdrawal = withdrawal;
+                return Err(error.into());
+            }
         }
         self.statement(&digest).ok_or(PublishError::Versions)
     }

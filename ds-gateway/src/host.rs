@@ -40,15 +40,6 @@ use crate::rotation::Rotation;
 use crate::start::clock_attribute;
 use crate::state::{About, Remembered, State};
 
-/// Something that the user wants.
-#[derive(Debug)]
-pub enum Command {
-    /// Over the control socket.
-    Asked(Asked),
-    /// SIGHUP: look at all files again, and ask for policies.
-    Hangup,
-}
-
 /// Whom she asks for policies.
 #[derive(Debug, Clone)]
 pub struct Repository {
@@ -191,6 +182,9 @@ impl<'v> Gateway<'v> {
         tracing::warn!(%reason, "not connected; going on with what is known");
         if std::mem::replace(&mut self.is_connected, false) {
             self.is_new_connection = true;
+            // Asked again with another id, on the next connection. A notice keeps its own: the trace names it.
+            self.requests.retain(|question| *question != Question::Fetch);
+            self.download = None;
             let before = self.post.my_topic(self.membership.mesh());
             let changed = self.post.become_somebody_else().map_err(|error| error.to_string());
             let unsubscribe = |topic: Topic| self.post.link().unsubscribe(&topic.into());
@@ -305,7 +299,7 @@ const BROADCAST: Label = Label::Send(MessageKind::Broadcast);
 
 impl Host<Journal> for Gateway<'_> {
     type Input = Event;
-    type Command = Command;
+    type Command = Asked;
 
     fn receive(
         &mut self,
@@ -323,14 +317,11 @@ impl Host<Journal> for Gateway<'_> {
 
     fn command(
         &mut self,
-        command: Command,
+        asked: Asked,
         driver: &mut Driver<'_, Journal>,
         now: Time,
     ) -> Result<Option<Outcome>, DriveError> {
-        match command {
-            Command::Asked(asked) => self.answer(asked, driver, now)?,
-            Command::Hangup => self.hang_up(driver, now)?,
-        }
+        self.answer(asked, driver, now)?;
         Ok(None)
     }
 

@@ -47,16 +47,12 @@ use mesh_runtime::daemon::{Failure, control};
 use mesh_runtime::driver::clock::{Clock, SystemClock};
 use mesh_runtime::driver::run::{self, Sources};
 use mesh_runtime::link::{Event, Events, Link, mqtt};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::config::Config;
-use self::host::Command;
 
 /// Link events that wait for the gateway. Full: the link stops reading from the network until there is room.
 pub const MAX_WAITING_EVENTS: usize = 256;
-/// Commands that wait for the gateway. Full: whoever asks waits.
-pub const MAX_WAITING_COMMANDS: usize = 16;
 
 /// Runs a gateway until shutdown.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), Failure> {
@@ -78,19 +74,15 @@ pub async fn run_with(
     let (mut driver, mut gateway) = start::prepare(config, &vocabulary, link.clone(), air, clock.now())?;
     // Not before the trace is locked: no other gateway can be behind the socket that is replaced.
     let listening = control::listen(&data);
-    let (_control, asked) =
+    let (_control, commands) =
         listening.map_err(|error| Failure::runtime(format!("cannot listen in `{}`: {error}", data.display())))?;
     let (to_inputs, inputs) = mpsc::channel(MAX_WAITING_EVENTS);
-    let (to_commands, commands) = mpsc::channel(MAX_WAITING_COMMANDS);
-    let tasks = [
-        tokio::spawn(pump_events(events, to_inputs)),
-        tokio::spawn(pump_asked(asked, to_commands.clone())),
-        tokio::spawn(pump_hangups(to_commands)),
-    ];
+    let listener = tokio::spawn(pump_events(events, to_inputs));
     let sources = Sources { inputs, commands };
     let ended = run::run(&mut driver, &mut gateway, sources, clock, shutdown).await;
     link.close();
-    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    // What is still in the outbox leaves before the process does.
+    let _ = tokio::time::timeout(mqtt::CLOSE_TIMEOUT, listener).await;
     // A step that could not be recorded is the reason to tell, not that the trace cannot be closed either.
     ended.map_err(Failure::runtime)?;
     driver.into_recorder().close(clock.now()).map_err(Failure::runtime)?;
@@ -101,23 +93,6 @@ pub async fn run_with(
 async fn pump_events(mut events: Events, inputs: mpsc::Sender<Event>) {
     while let Some(event) = events.next().await {
         if inputs.send(event).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn pump_asked(mut asked: mpsc::Receiver<control::Asked>, commands: mpsc::Sender<Command>) {
-    while let Some(asked) = asked.recv().await {
-        if commands.send(Command::Asked(asked)).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn pump_hangups(commands: mpsc::Sender<Command>) {
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
-    while hangups.recv().await.is_some() {
-        if commands.send(Command::Hangup).await.is_err() {
             return;
         }
     }

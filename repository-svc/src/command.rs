@@ -34,6 +34,13 @@ enum Command {
     Status(StatusArguments),
 }
 
+/// Says what is wrong with the command line, or what was asked of it: help, or the version.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody can be told of a failure here.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(daemon::BAD_CONFIGURATION) } else { ExitCode::SUCCESS }
+}
+
 /// How to run.
 #[derive(Debug, Args)]
 pub struct RunArguments {

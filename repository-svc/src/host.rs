@@ -81,14 +81,16 @@ pub(crate) struct Repository {
     store: Arc<PolicyStore>,
     inputs: mpsc::Sender<Input>,
     catalogue: Catalogue,
-    /// Durable, and not listed yet because an earlier revision is not.
-    early: BTreeMap<u64, Stored>,
+    /// Durable, and not listed yet: an earlier revision is not, or the clock is not believed.
+    durable: BTreeMap<u64, (Request, Upload)>,
     /// Downloads that are being answered, by who asked.
     downloads: BTreeMap<DeviceId, (Request, u64, Part)>,
     /// How many downloads may be completed, as of when.
     downloads_left: (u64, Time),
     /// Acknowledgements that wait for the trace to be synced.
     acknowledgements: Vec<(Request, Message)>,
+    /// The revision up to which the store knows that everything is in the trace.
+    noted: u64,
     /// The revision that was announced last on this connection.
     announced: Option<u64>,
     is_connected: bool,
@@ -213,11 +215,13 @@ impl Host<Journal> for Repository {
 
     fn settle(&mut self, driver: &mut Driving<'_>, now: Time) -> Result<Option<Time>, DriveError> {
         self.learn(driver, false, now);
+        self.list_durable(driver, now)?;
         let recorder = driver.recorder().recorder();
         recorder.tick(now).map_err(RecordError::new)?;
-        if !self.acknowledgements.is_empty() {
+        if !self.acknowledgements.is_empty() || self.noted < self.catalogue.head() {
             recorder.sync().map_err(RecordError::new)?;
-            if let Err(error) = self.store.note_recorded(Revision(self.catalogue.head())) {
+            self.noted = self.catalogue.head();
+            if let Err(error) = self.store.note_recorded(Revision(self.noted)) {
                 tracing::warn!(%error, "uploads may be recorded once more after the next start");
             }
             let head = recorder.head();

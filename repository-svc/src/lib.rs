@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use mesh_runtime::air::simulated::{Hub, World};
 use mesh_runtime::broker::Broker as EmbeddedBroker;
-use mesh_runtime::daemon::{Failure, control};
+use mesh_runtime::daemon::{Failure, control, state_file};
 use mesh_runtime::driver::clock::{Clock, SystemClock};
 use mesh_runtime::driver::run::{Sources, run as drive};
 use mesh_runtime::link::mqtt::{self, Endpoint};
@@ -77,6 +77,7 @@ pub async fn run_on(
     let now = clock.now();
     let vocabulary = config.membership.mesh().vocabulary().clone();
     let data = config.data.clone();
+    state_file::make_directory(&data).map_err(Failure::configuration)?;
     let store = PolicyStore::open(&data.join("policies")).map_err(Failure::runtime)?;
     let (sender, inputs) = mpsc::channel(MAX_INPUTS);
     let (mut repository, mut driver) =

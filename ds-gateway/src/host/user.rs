@@ -17,7 +17,7 @@ use mesh_runtime::journal::Journal;
 use pilot_core::diagnostic::Quoted;
 use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::mesh::Role;
-use pilot_core::graph::{Label, Location};
+use pilot_core::graph::Label;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, Entity};
 use serde_json::{Value, json};
@@ -81,7 +81,13 @@ impl Gateway<'_> {
             (Some("decide"), None) => Ok(self.decisions(driver, now)),
             (Some("withdraw"), controller) => self.withdraw(controller, driver, now),
             (Some("admit"), Some(controller)) => self.admit(controller, driver, now),
-            (Some("reload"), None) => self.reload(driver, now),
+            (Some("reload"), None) => {
+                self.look(driver, now, true);
+                let reloaded = self.reload(driver, now)?;
+                // Policies are asked for as well.
+                self.is_news = true;
+                Ok(reloaded)
+            }
             _ => Err(Trouble::Refused(
                 "the commands are `status`, `decide`, `withdraw`, `admit` with a controller, and `reload`".to_owned(),
             )),
@@ -236,7 +242,13 @@ impl Gateway<'_> {
         let again = again.map_err(|error| Trouble::Refused(format!("{error}; your policies are as they were")))?;
         let before = std::mem::replace(&mut self.own, again);
         let own = self.own_ids(driver).map_err(|error| DriveError::from(RecordError::new(error)))?;
-        let outcome = driver.decide(Decision::ChangeOwn { own }, now)?;
+        let outcome = match driver.decide(Decision::ChangeOwn { own }, now) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.own = before;
+                return Err(error.into());
+            }
+        };
         if let Fate::Full(limit) = outcome.fate {
             self.own = before;
             return Err(Trouble::Refused(format!("{limit}; your policies are as they were")));
@@ -260,23 +272,5 @@ impl Gateway<'_> {
         };
         let holding = memory.recipients_of(self.about.item).filter(|(_, span)| now < span.until).map(|(id, _)| id);
         holding.filter(|id| !accepted.contains(id) && !was_told(*id)).collect()
-    }
-
-    /// SIGHUP: all files are looked at again, and policies are asked for.
-    pub(super) fn hang_up(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
-        self.look(driver, now, true);
-        if !self.is_started {
-            return Ok(());
-        }
-        match self.reload(driver, now) {
-            Ok(_) => {}
-            Err(Trouble::Refused(reason)) => tracing::error!(%reason, "own policies are not read again"),
-            Err(Trouble::Drive(error)) => return Err(error),
-        }
-        if Self::location(driver) == Location::S3 {
-            let outcome = driver.decide(Decision::Refresh, now)?;
-            self.happened(outcome, driver);
-        }
-        Ok(())
     }
 }

@@ -40,9 +40,12 @@ impl Asked {
         let _ = self.answer.send(answer);
     }
 
-    /// Answers that it cannot be done, and why.
+    /// Answers that it cannot be done, and why; without a personal value, because it may be logged: a signal has nobody who
+    /// waits for an answer.
     pub fn refuse(self, reason: impl std::fmt::Display) {
-        self.answer(serde_json::json!({ "error": reason.to_string() }));
+        if self.answer.send(serde_json::json!({ "error": reason.to_string() })).is_err() {
+            tracing::warn!(%reason, "refused");
+        }
     }
 }
 

@@ -63,7 +63,11 @@ impl Repository {
         let origin = Origin { id: Some(request.id), cause: Cause { head: request.head, consent: None } };
         self.downloads.insert(sender, (request, since, part));
         let message = graph::Message { sender, receiver: self.me, body: Body::RequestPolicies };
-        journal::receive(driver, message, origin, now).map(Some)
+        let received = journal::receive(driver, message, origin, now);
+        if received.is_err() {
+            self.downloads.remove(&sender);
+        }
+        received.map(Some)
     }
 
     /// Takes one of the downloads that are left; they come back with time.

@@ -38,6 +38,7 @@ impl Repository {
         now: Time,
     ) -> Result<(Self, Driving<'v>), Failure> {
         let Config { name, keys, membership, trace, .. } = config;
+        membership.remember().map_err(Failure::runtime)?;
         let (directory, mut names) = membership.roll(vocabulary);
         let me = names.id_of(&name).ok_or_else(|| Failure::configuration("the mesh file does not list this device"))?;
         let identity = Identity {
@@ -113,10 +114,11 @@ impl Repository {
             store,
             inputs,
             catalogue,
-            early: BTreeMap::new(),
+            durable: BTreeMap::new(),
             downloads: BTreeMap::new(),
             downloads_left: (DOWNLOAD_BURST, now),
             acknowledgements: Vec::new(),
+            noted: recorded.0,
             announced: None,
             is_connected: false,
             uploads: 0,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use mesh_runtime::driver::DriveError;
+use mesh_runtime::driver::run::Host as _;
+use mesh_runtime::driver::{DriveError, Fate};
 use mesh_runtime::journal::{self, Origin};
 use mesh_runtime::protocol::message::{Message, Refusal};
 use pilot_core::evidence::envelope::Sender;
@@ -11,6 +12,7 @@ use pilot_core::evidence::trace::action::Cause;
 use pilot_core::evidence::{PolicyStatement, StatementId};
 use pilot_core::graph::{self, Body};
 use pilot_core::value::Time;
+use pilot_core::vocabulary::DeviceId;
 
 use super::{Driving, Input, RETRY_AFTER, Repository, Request, Stored, Upload};
 use crate::store::{PutError, Revision, Statement, Version};
@@ -51,15 +53,8 @@ impl Repository {
         let version = upload.statement.version;
         match result {
             Ok(revision) => {
-                self.early.insert(revision.0, Stored { request, upload, result });
-                while let Some(next) = self.early.remove(&(self.catalogue.head() + 1)) {
-                    let Ok(revision) = next.result else { continue };
-                    let origin =
-                        Origin { id: Some(next.request.id), cause: Cause { head: next.request.head, consent: None } };
-                    let version = next.upload.statement.version;
-                    self.list(revision, next.upload, origin, driver, now)?;
-                    self.acknowledge(next.request, version);
-                }
+                self.durable.insert(revision.0, (request, upload));
+                self.list_durable(driver, now)?;
             }
             Err(PutError::NotHigher { identical: true, .. }) => {
                 // The sender has missed our answer, or somebody repeats what it sent. If we have not recorded it yet, the
@@ -89,6 +84,23 @@ impl Repository {
         Ok(())
     }
 
+    /// Lists what is durable, in the order of the revisions. If the clock is not believed, it waits here.
+    pub(super) fn list_durable(&mut self, driver: &mut Driving<'_>, now: Time) -> Result<(), DriveError> {
+        loop {
+            let revision = self.catalogue.head().saturating_add(1);
+            let Some((request, upload)) = self.durable.get(&revision).cloned() else { return Ok(()) };
+            let origin = Origin { id: Some(request.id), cause: Cause { head: request.head, consent: None } };
+            let version = upload.statement.version;
+            let is_listed = self.list(Revision(revision), upload, origin, driver, now)?;
+            self.durable.remove(&revision);
+            if is_listed {
+                self.acknowledge(request, version);
+            } else {
+                self.refuse(&request, Refusal::OutOfOrder, now);
+            }
+        }
+    }
+
     fn acknowledge(&mut self, request: Request, version: u64) {
         self.uploads = self.uploads.saturating_add(1);
         let revision = self.catalogue.head();
@@ -96,7 +108,8 @@ impl Repository {
         self.acknowledgements.push((request, message));
     }
 
-    /// A statement is durable: the graph's uploadPolicy↓ or withdrawPolicy↓.
+    /// A statement is durable: the graph's uploadPolicy↓ or withdrawPolicy↓. Whether it is listed: the graph may have no
+    /// room, and then it is not handed out either.
     pub(super) fn list(
         &mut self,
         revision: Revision,
@@ -104,29 +117,48 @@ impl Repository {
         origin: Origin,
         driver: &mut Driving<'_>,
         now: Time,
-    ) -> Result<(), DriveError> {
+    ) -> Result<bool, DriveError> {
         let Upload { statement, bytes } = upload;
-        if let Some(sender) = driver.recorder().names.id_of(&statement.device) {
-            let body = match statement.content {
-                Content::Policy(policy) => driver.intern(policy).ok().map(|policy| {
-                    if let Some(digest) = driver.context(now).policies.digest(policy) {
-                        let names = &mut driver.recorder().names;
-                        names.forget_statements(sender);
-                        names.statement(sender, digest, StatementId::of(&bytes));
-                    }
-                    Body::UploadPolicy { policy }
-                }),
-                Content::Withdrawal => {
-                    let listed = driver.device().memory.catalogue.get(&sender).copied();
-                    listed.map(|policy| Body::WithdrawPolicy { policy })
-                }
-            };
-            if let Some(body) = body {
+        let body = self.body_of(&statement, &bytes, driver, now);
+        let is_listed = match body {
+            Some((sender, Some(body))) => {
                 let message = graph::Message { sender, receiver: self.me, body };
-                journal::receive(driver, message, origin, now)?;
+                let outcome = journal::receive(driver, message, origin, now)?;
+                let is_listed = matches!(outcome.fate, Fate::Taken | Fate::Elided(None));
+                self.happened(outcome, driver);
+                is_listed
             }
+            // A withdrawal of nothing: there is no step, and still it must be known.
+            Some((_, None)) => true,
+            None => false,
+        };
+        if is_listed {
+            self.catalogue.insert(statement.device, revision.0, bytes);
+        } else {
+            tracing::error!(device = %statement.device, "there is no room for another policy");
+            self.catalogue.pass(revision.0);
         }
-        self.catalogue.insert(statement.device, revision.0, bytes);
-        Ok(())
+        Ok(is_listed)
+    }
+
+    /// Who says what, in the words of the graph; `None` if there is no number for it.
+    fn body_of(
+        &self,
+        statement: &PolicyStatement,
+        bytes: &[u8],
+        driver: &mut Driving<'_>,
+        now: Time,
+    ) -> Option<(DeviceId, Option<Body>)> {
+        let sender = driver.recorder().names.id_of(&statement.device)?;
+        let Content::Policy(policy) = &statement.content else {
+            let listed = driver.device().memory.catalogue.get(&sender).copied();
+            return Some((sender, listed.map(|policy| Body::WithdrawPolicy { policy })));
+        };
+        let policy = driver.intern(policy.clone()).ok()?;
+        let digest = driver.context(now).policies.digest(policy)?;
+        let names = &mut driver.recorder().names;
+        names.forget_statements(sender);
+        names.statement(sender, digest, StatementId::of(bytes));
+        Some((sender, Some(Body::UploadPolicy { policy })))
     }
 }
