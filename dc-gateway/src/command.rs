@@ -1,14 +1,16 @@
 //! The command line of the controller's gateway.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use mesh_runtime::daemon::{self, Failure, control};
+use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::config::{Config, data_directory};
 use crate::status::in_words;
+use crate::vault::Vault;
 
 const NAME: &str = "dc-gateway";
 
@@ -84,16 +86,38 @@ impl Arguments {
     }
 }
 
+/// The gateway cannot run: its mesh file has expired, say, or the disk is full. What is due is erased all the same. The
+/// trace has no record of it.
+fn erase_what_is_due(data: &Path) {
+    let (vault, key) = (data.join("vault.redb"), data.join("vault.key"));
+    if !vault.exists() {
+        return;
+    }
+    match Vault::open(&vault, &key, SystemClock.now()) {
+        Ok((_, swept)) if swept.erased.is_empty() => {}
+        Ok((_, swept)) => tracing::warn!(records = swept.erased.len(), "what is due was erased, without a record"),
+        Err(error) => tracing::error!(%error, "what is due could not be erased"),
+    }
+}
+
 impl RunArguments {
     /// Runs the gateway.
     pub fn execute(&self) -> ExitCode {
         daemon::main(NAME, async {
-            let config = Config::load(&self.config)?;
+            let config = Config::load(&self.config);
             if self.check_config {
+                config?;
                 println!("the configuration is good");
                 return Ok(());
             }
-            crate::run(config, daemon::asked_to_end()).await
+            let done = match config {
+                Ok(config) => crate::run(config, daemon::asked_to_end()).await,
+                Err(failure) => Err(failure),
+            };
+            if let (Err(_), Ok(data)) = (&done, data_directory(&self.config)) {
+                erase_what_is_due(&data);
+            }
+            done
         })
     }
 }

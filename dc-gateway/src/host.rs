@@ -225,10 +225,13 @@ impl Host<Journal> for Gateway {
                 self.is_connected = false;
             }
             Input::Link(LinkEvent::Message(came)) => {
-                if self.is_member(now)
-                    && let Some(opened) = self.post.open(&came, self.membership.mesh(), true, now)
-                {
-                    return self.opened(opened, driver, now);
+                let is_member = self.is_member(now);
+                if let Some(opened) = self.post.open(&came, self.membership.mesh(), true, now) {
+                    // People can take back what is held here, whatever the operator thinks of this device.
+                    let is_notice = matches!(opened.message, Message::Withdraw { .. });
+                    if is_member || is_notice {
+                        return self.opened(opened, driver, now);
+                    }
                 }
             }
         }

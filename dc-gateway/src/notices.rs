@@ -21,16 +21,24 @@ use crate::host::{Controller, Gateway};
 use crate::value::Heard;
 use crate::vault::VaultError;
 
-/// The most notices that are looked at in one second. More: their senders are told to come again.
-pub const MAX_NOTICES_PER_SECOND: u32 = 64;
+/// The most notices that are opened in one second, which takes a tenth of a millisecond each. More: their senders are told to
+/// come again.
+pub const MAX_NOTICES_PER_SECOND: u32 = 1_024;
+/// How many notices about addresses of which nothing is held are taken at once: each costs records in the trace, and anybody
+/// can make them up. More: their senders are told to come again. Notices about what is held have no such limit.
+pub const MAX_UNKNOWN: u64 = 1_024;
+/// How many seconds it takes until one more of them is taken.
+pub const UNKNOWN_SECONDS: u64 = 4;
 /// When they may, in seconds.
 pub const RETRY_AFTER: u64 = 2;
 
 /// Notices that are being answered.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    /// How many were looked at in this second.
+    /// How many were opened in this second.
     second: (Time, u32),
+    /// How many about unknown addresses were taken, as of when.
+    unknown: (Time, u64),
     /// Done, and not acknowledged yet.
     done: Vec<(Sender, MessageId)>,
 }
@@ -47,6 +55,18 @@ impl Notices {
         }
         self.second.1 = self.second.1.saturating_add(1);
         self.second.1 <= MAX_NOTICES_PER_SECOND
+    }
+
+    /// Whether one more about an unknown address can be taken.
+    fn admit_unknown(&mut self, now: Time) -> bool {
+        let (since, taken) = self.unknown;
+        let back = now.unix().saturating_sub(since.unix()) / UNKNOWN_SECONDS;
+        if back > 0 {
+            self.unknown = (now, taken.saturating_sub(back));
+        }
+        let has_room = self.unknown.1 < MAX_UNKNOWN;
+        self.unknown.1 = self.unknown.1.saturating_add(u64::from(has_room));
+        has_room
     }
 }
 
@@ -106,9 +126,11 @@ impl Gateway {
     fn is_known(&self, pseudonym: &Pseudonym, withdrawal: Withdrawal, driver: &mut Controller<'_>, now: Time) -> bool {
         let Some(item) = self.guests.get(pseudonym).and_then(|guest| guest.item) else { return false };
         // As the graph counts a notice from a clock that is ahead.
-        let said = Withdrawal { epoch: withdrawal.epoch.min(Epoch::last_at(now)), ..withdrawal };
-        let known = driver.device().memory.tombstones.get(&item).copied();
-        known.is_some_and(|known| known.and(said) == known)
+        let said = withdrawal.epoch.min(Epoch::last_at(now));
+        let device = driver.device();
+        let is_held = device.state.receipts_of(item).next().is_some();
+        let known = device.memory.tombstones.get(&item);
+        known.is_some_and(|known| said <= known.epoch && (!is_held || withdrawal.until <= known.until))
     }
 
     fn take_back(
@@ -120,10 +142,15 @@ impl Gateway {
         now: Time,
     ) -> Result<Option<Outcome>, DriveError> {
         let busy = Refusal::Busy { retry_after: RETRY_AFTER };
-        // Of an unknown address only a frame that is on its way can matter, and frames are not fresh for long. Believing
-        // the deadline of a notice that anybody can make up would let strangers fill the tombstones for years.
-        let is_unknown = !self.guests.contains_key(&pseudonym);
-        let until = if is_unknown { Time::default() } else { withdrawal.until };
+        let item = self.guests.get(&pseudonym).and_then(|guest| guest.item);
+        let is_held = item.is_some_and(|item| driver.device().state.receipts_of(item).next().is_some());
+        if !is_held && !self.notices.admit_unknown(now) {
+            self.refuse(opened, busy, now);
+            return Ok(None);
+        }
+        // Of an address of which nothing is held only a frame that is on its way can matter, and frames are not fresh for
+        // long. Believing the deadline of a notice that anybody can make up would let strangers fill the tombstones.
+        let until = if is_held { withdrawal.until } else { Time::default() };
         let withdrawal = Withdrawal { until, ..withdrawal };
         let Ok((guest, item)) = self.guest(pseudonym, driver) else {
             self.refuse(opened, busy, now);

@@ -306,7 +306,7 @@ impl<'v> Memory<'v> {
             items: Vec::new(),
             pacing,
             limits: Limits::default(),
-            since: Time::default(),
+            since: recorder.since(),
         };
         Driver::new(setup, Journal::new(recorder, self.names))
     }

@@ -118,9 +118,32 @@ impl Catalogue {
         self.head == 0 || self.filled.is_none_or(is_old)
     }
 
-    /// The next download is of everything: who may speak for whom has changed.
-    pub const fn start_over(&mut self) {
+    /// The next download is of everything.
+    pub const fn ask_for_everything(&mut self) {
         self.head = 0;
+    }
+
+    /// Who may speak for whom has changed: what does not open any more is not listed, and the next download is of
+    /// everything. Returns how many are gone.
+    pub fn start_over(&mut self, reader: &Reader<'_>) -> usize {
+        self.ask_for_everything();
+        let listed = self.entries.values().filter_map(|entry| entry.listed.as_ref());
+        let statements = listed.map(|listed| listed.bytes.clone()).collect();
+        let opened = open_all(statements, &|_| false, reader);
+        let good: BTreeSet<StatementId> = opened
+            .into_iter()
+            .filter_map(|opened| match opened {
+                Ok(Opened::New(statement)) => Some(statement.id),
+                Ok(Opened::Known(_)) | Err(_) => None,
+            })
+            .collect();
+        let mut gone = 0;
+        for entry in self.entries.values_mut().filter(|entry| entry.listed.is_some() && !good.contains(&entry.id)) {
+            entry.listed = None;
+            gone += 1;
+        }
+        self.is_dirty |= gone > 0;
+        gone
     }
 
     /// Takes a part of a download, and says what of it is refused. `seen` gets the devices of a full download.

@@ -33,6 +33,7 @@ use pilot_core::value::{Time, Value};
 use pilot_core::vocabulary::{Attribute, DeviceId, Variable};
 
 use crate::catalogue::Catalogue;
+use crate::catalogue::verify::Reader;
 use crate::config::{Config, FrameSetting, OwnPolicies};
 use crate::download::Download;
 use crate::frames::ConsentKeys;
@@ -180,21 +181,22 @@ impl<'v> Gateway<'v> {
     /// topic, and nothing is sent until there is a connection.
     fn disconnected(&mut self, reason: &Disconnection) {
         tracing::warn!(%reason, "not connected; going on with what is known");
-        if std::mem::replace(&mut self.is_connected, false) {
-            self.is_new_connection = true;
-            // Asked again with another id, on the next connection. A notice keeps its own: the trace names it.
-            self.requests.retain(|question| *question != Question::Fetch);
-            self.download = None;
-            let before = self.post.my_topic(self.membership.mesh());
-            let changed = self.post.become_somebody_else().map_err(|error| error.to_string());
-            let unsubscribe = |topic: Topic| self.post.link().unsubscribe(&topic.into());
-            let subscribed = changed.and_then(|()| {
-                let ended = before.map_or(Ok(()), unsubscribe).and_then(|()| self.subscribe());
-                ended.map_err(|error| error.to_string())
-            });
-            if let Err(error) = subscribed {
-                tracing::error!(%error, "cannot listen for answers");
-            }
+        self.is_connected = false;
+        // What waits in the outbox is signed by the key that is given up.
+        self.post.link().discard();
+        self.is_new_connection = true;
+        // Asked again with another id, on the next connection. A notice keeps its own: the trace names it.
+        self.requests.retain(|question| *question != Question::Fetch);
+        self.download = None;
+        let before = self.post.my_topic(self.membership.mesh());
+        let changed = self.post.become_somebody_else().map_err(|error| error.to_string());
+        let unsubscribe = |topic: Topic| self.post.link().unsubscribe(&topic.into());
+        let subscribed = changed.and_then(|()| {
+            let ended = before.map_or(Ok(()), unsubscribe).and_then(|()| self.subscribe());
+            ended.map_err(|error| error.to_string())
+        });
+        if let Err(error) = subscribed {
+            tracing::error!(%error, "cannot listen for answers");
         }
     }
 
@@ -259,8 +261,11 @@ impl<'v> Gateway<'v> {
                     driver.recorder().names.device(id, device.name.clone());
                 }
             }
-            self.catalogue.start_over();
+            let reader = Reader { mesh: self.membership.mesh(), vocabulary: self.about.vocabulary, now };
+            let gone = self.catalogue.start_over(&reader);
+            tracing::info!(gone, "policies that nobody vouches for any more are not accepted");
             self.is_news = true;
+            self.fall_silent_unless_allowed(driver, now);
         }
         let is_in_force = self.membership.is_in_force(now);
         if is_in_force != std::mem::replace(&mut self.is_in_force, is_in_force) {
@@ -293,6 +298,10 @@ impl<'v> Gateway<'v> {
         times.into_iter().flatten().fold(self.membership.next_look(), Time::min)
     }
 }
+
+/// How long it takes at least, in seconds, from one question for policies to the next, whatever the repository says to be
+/// new: each is recorded.
+pub const MIN_REFRESH_SECONDS: u64 = 2;
 
 /// What is said on the air.
 const BROADCAST: Label = Label::Send(MessageKind::Broadcast);
@@ -371,7 +380,8 @@ impl Host<Journal> for Gateway<'_> {
             self.happened(outcome, driver);
             self.is_news = true;
         }
-        if self.is_news && self.asked < now && Self::location(driver) == Location::S3 {
+        let is_soon = now.unix().saturating_sub(self.asked.unix()) < MIN_REFRESH_SECONDS;
+        if self.is_news && !is_soon && Self::location(driver) == Location::S3 {
             self.is_news = false;
             let outcome = driver.decide(Decision::Refresh, now)?;
             self.happened(outcome, driver);

@@ -60,6 +60,7 @@ pub fn prepare<'v>(
     let about = About { item, pseudonym: pseudonym(config.address, &audit), vocabulary };
     let place = Place { catalogue: config.data.join("policies.cbor"), state: config.data.join("state.json") };
     let (remembered, since) = restore(&place.state, &mut device, &names, &about)?;
+    let since = since.max(recorder.since());
     let reader = Reader { mesh: config.membership.mesh(), vocabulary, now };
     let stored = Catalogue::load(&place.catalogue, &config.repository, &reader).map_err(Failure::runtime)?;
     let is_stored = stored.is_some();

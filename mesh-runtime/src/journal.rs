@@ -171,6 +171,11 @@ impl Journal {
         &mut self.recorder
     }
 
+    /// The latest time in the trace when it was opened.
+    pub const fn since(&self) -> Time {
+        self.recorder.since()
+    }
+
     /// Closes the trace.
     pub fn close(self, now: Time) -> Result<(), crate::recorder::RecordError> {
         self.recorder.close(now)

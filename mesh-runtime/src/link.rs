@@ -212,6 +212,11 @@ impl Link {
         self.0.0.dropped()
     }
 
+    /// Drops every message that the network has not taken yet; subscriptions stay.
+    pub fn discard(&self) {
+        self.0.0.discard();
+    }
+
     /// Closes the link: what is waiting is still sent if there is a connection, then [`Events::next`] returns
     /// [`Disconnection::Closed`] and after it `None`.
     pub fn close(&self) {

@@ -152,6 +152,8 @@ pub struct Recorder<S> {
     length: u64,
     /// Whether the file says that the trace goes on in the next one, which is not there yet.
     is_closed: bool,
+    /// The latest time in the trace when it was opened.
+    since: Time,
     chain: Chain,
     /// Which policies were recorded since the last `open`: at most as many as fit into a file.
     policies: BTreeSet<Digest>,
@@ -165,7 +167,7 @@ impl<S: Signer> Recorder<S> {
     /// Opens the trace in a directory, or begins one.
     pub fn open(settings: Settings, identity: Identity, signer: S, now: Time) -> Result<(Self, Found), OpenError> {
         let lock = files::prepare(&settings.directory)?;
-        let Last { number, file, length, chain, found, is_closed } =
+        let Last { number, file, length, chain, found, is_closed, since } =
             files::last(&settings.directory, &identity.device, &signer.verifying_key())?;
         let mut recorder = Self {
             settings,
@@ -176,6 +178,7 @@ impl<S: Signer> Recorder<S> {
             number,
             length,
             is_closed,
+            since,
             chain,
             policies: BTreeSet::new(),
             elided: Elided::default(),
@@ -198,6 +201,11 @@ impl<S: Signer> Recorder<S> {
     /// The hash of the last record, for the envelopes of messages.
     pub const fn head(&self) -> ChainHead {
         self.chain.head()
+    }
+
+    /// The latest time in the trace when it was opened: a clock that shows an earlier one has been set back.
+    pub const fn since(&self) -> Time {
+        self.since
     }
 
     /// The number of the next record.

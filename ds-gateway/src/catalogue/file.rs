@@ -63,7 +63,7 @@ impl Catalogue {
                 Ok(Opened::Known(_)) | Err(_) => false,
             };
             if !kept {
-                catalogue.start_over();
+                catalogue.ask_for_everything();
             }
         }
         catalogue.is_dirty = false;

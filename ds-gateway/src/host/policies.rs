@@ -50,13 +50,16 @@ impl Gateway<'_> {
 
     /// Sends every question that is due; without a connection none is.
     pub(super) fn ask_what_is_due(&mut self, now: Time) {
-        if !self.is_connected || !self.membership.is_in_force(now) {
+        if !self.is_connected {
             return;
         }
+        // Notices leave also when the mesh file has expired: what was given is taken back all the same.
+        let is_in_force = self.membership.is_in_force(now);
         self.ask_for_acknowledgements(now);
         let due: Vec<_> = self.requests.due(now).map(|due| (due.id, due.about.clone(), due.head)).collect();
         for (id, question, head) in due {
             let (to, message) = match question {
+                Question::Fetch if !is_in_force => continue,
                 Question::Fetch => {
                     let Some(download) = &self.download else { continue };
                     (self.repository.name.clone(), Message::Fetch { since: download.since() })

@@ -114,6 +114,12 @@ impl Outbox {
         Ok(())
     }
 
+    pub(super) fn discard(&self) {
+        let mut state = self.state();
+        state.queue.retain(|command| !matches!(command, Command::Publish(_)));
+        state.bytes = 0;
+    }
+
     pub(super) fn close(&self) {
         self.state().closing = true;
         self.changed.notify_waiters();

@@ -9,6 +9,7 @@ use pilot_core::evidence::trace::frame::Rest;
 use pilot_core::evidence::trace::verify::End;
 use pilot_core::evidence::trace::{Chain, Reader, Standing, Verifier};
 use pilot_core::evidence::{DeviceName, VerifyingKey};
+use pilot_core::value::Time;
 
 use super::{Found, OpenError};
 
@@ -83,6 +84,8 @@ pub(super) struct Last {
     pub(super) chain: Chain,
     pub(super) found: Found,
     pub(super) is_closed: bool,
+    /// The latest time in it.
+    pub(super) since: Time,
 }
 
 /// Finds the end of a trace, verifies the file it is in, and takes an unfinished record off. Without a trace, begins one.
@@ -91,12 +94,13 @@ pub(super) fn last(directory: &Path, device: &DeviceName, key: &VerifyingKey) ->
     let numbers = numbers(directory).map_err(cannot)?;
     let Some((number, earlier)) = numbers.split_last().map(|(last, earlier)| (*last, earlier)) else {
         let (number, file) = (0, make(directory, 0).map_err(cannot)?);
-        return Ok(Last { number, file, length: 0, chain: Chain::new(), found: Found::New, is_closed: false });
+        let (chain, found, since) = (Chain::new(), Found::New, Time::default());
+        return Ok(Last { number, file, length: 0, chain, found, is_closed: false, since });
     };
     let last_path = path(directory, number);
     let cannot = |error| OpenError::File { path: last_path.clone(), error };
     let mut file = OpenOptions::new().read(true).append(true).open(&last_path).map_err(cannot)?;
-    let (standing, length) = verify(&mut file, &last_path, device, key)?;
+    let (standing, length, mut since) = verify(&mut file, &last_path, device, key)?;
     if standing.torn_bytes > 0 {
         file.set_len(length).and_then(|()| file.sync_all()).map_err(cannot)?;
     }
@@ -106,7 +110,7 @@ pub(super) fn last(directory: &Path, device: &DeviceName, key: &VerifyingKey) ->
         let before = path(directory, *before);
         let cannot = |error| OpenError::File { path: before.clone(), error };
         let mut file = File::open(&before).map_err(cannot)?;
-        standing = verify(&mut file, &before, device, key)?.0;
+        (standing, _, since) = verify(&mut file, &before, device, key)?;
     }
     let found = match standing.end {
         End::Closed => Found::Closed,
@@ -116,14 +120,20 @@ pub(super) fn last(directory: &Path, device: &DeviceName, key: &VerifyingKey) ->
     let next = standing.first.saturating_add(standing.records);
     let chain = Chain::resume(standing.head, next);
     let is_closed = standing.end == End::Continues && length > 0;
-    Ok(Last { number, file, length, chain, found, is_closed })
+    Ok(Last { number, file, length, chain, found, is_closed, since })
 }
 
-/// Verifies one file; how far it is believed, and how many bytes complete records have.
-fn verify(file: &mut File, path: &Path, device: &DeviceName, key: &VerifyingKey) -> Result<(Standing, u64), OpenError> {
+/// Verifies one file; how far it is believed, how many bytes complete records have, and the latest time in them.
+fn verify(
+    file: &mut File,
+    path: &Path,
+    device: &DeviceName,
+    key: &VerifyingKey,
+) -> Result<(Standing, u64, Time), OpenError> {
     let damaged = |error| OpenError::Damaged { path: path.into(), error };
     let mut verifier = Verifier::new(|open| (open.device == *device).then_some(*key));
     let mut reader = Reader::new();
+    let mut since = Time::default();
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         let read = file.read(&mut piece).map_err(|error| OpenError::File { path: path.into(), error })?;
@@ -132,11 +142,11 @@ fn verify(file: &mut File, path: &Path, device: &DeviceName, key: &VerifyingKey)
         }
         reader.feed(piece.get(..read).unwrap_or_default());
         while let Some((offset, frame)) = reader.frame().map_err(|error| damaged(verifier.misframed(error)))? {
-            verifier.check(offset, &frame).map_err(damaged)?;
+            since = since.max(verifier.check(offset, &frame).map_err(damaged)?.time);
         }
     }
     let length = reader.offset();
     let rest: Rest = reader.finish().map_err(|error| damaged(verifier.misframed(error)))?;
     verifier.end_file(length, rest).map_err(damaged)?;
-    Ok((verifier.standing(), length))
+    Ok((verifier.standing(), length, since))
 }

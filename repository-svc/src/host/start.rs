@@ -100,7 +100,7 @@ impl Repository {
             items: Vec::new(),
             pacing: Pacing::default(),
             limits: Limits::default(),
-            since: Time::default(),
+            since: recorder.since(),
         };
         let post = Post::of_device(link, name.clone(), keys);
         let mut driver = Driver::new(setup, Journal::new(recorder, names));
