@@ -138,10 +138,15 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncBufReadExt as _, BufReader};
 
+    /// Lets the other tasks go on until something holds.
     async fn until(mut holds: impl FnMut() -> bool) {
-        while !holds() {
+        for _ in 0..1_000_000 {
+            if holds() {
+                return;
+            }
             tokio::task::yield_now().await;
         }
+        panic!("it never did");
     }
 
     /// Who listens gets every line; who does not read is dropped and counted, and nobody else notices.
@@ -157,13 +162,13 @@ mod tests {
         until(|| applications.connected() == 2).await;
         let mut reader = BufReader::new(reader).lines();
         let long = "x".repeat(4_096);
-        let mut told = 0;
-        // More than a socket's buffers and the queue hold.
-        while applications.dropped() == 0 {
+        // More than the buffers of a socket hold, and more than wait.
+        for told in 0..2 * MAX_WAITING_LINES {
             applications.tell(&long);
-            told += 1;
             assert_eq!(reader.next_line().await.unwrap().as_deref(), Some(long.as_str()), "line {told}");
         }
+        tokio::time::advance(2 * WRITE_TIMEOUT).await;
+        until(|| applications.dropped() == 1).await;
         until(|| applications.connected() == 1).await;
         applications.tell("last");
         assert_eq!(reader.next_line().await.unwrap().as_deref(), Some("last"));
