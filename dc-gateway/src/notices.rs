@@ -5,7 +5,7 @@
 //! the address may: we err on the side of erasing, and nobody can keep others from it by a signed frame of her own. A notice that says nothing new is answered again and changes nothing.
 
 use mesh_runtime::driver::{DriveError, Fate, Outcome};
-use mesh_runtime::journal::{self, Origin, new_id};
+use mesh_runtime::journal::{self, Origin};
 use mesh_runtime::protocol::message::{Message, Refusal};
 use mesh_runtime::protocol::post::Opened;
 use mesh_runtime::protocol::sealed::Notice;
@@ -182,9 +182,6 @@ impl Gateway {
     }
 
     fn answer(&mut self, to: &Sender, message: &Message, head: Option<ChainHead>, now: Time) {
-        match new_id() {
-            Ok(id) => self.post.send(to, id, head, message, self.membership.mesh(), now),
-            Err(error) => tracing::error!(%error, "no random numbers for the id of an answer"),
-        }
+        self.post.answer(to, head, message, self.membership.mesh(), now);
     }
 }

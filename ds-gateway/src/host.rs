@@ -254,13 +254,7 @@ impl<'v> Gateway<'v> {
     /// again.
     fn look(&mut self, driver: &mut Driver<'_, Journal>, now: Time, at_once: bool) {
         if self.membership.look(now, at_once) {
-            for device in self.membership.mesh().devices() {
-                let entity = self.about.vocabulary.entities.id(&device.entity);
-                if let (None, Some(entity)) = (driver.recorder().names.id_of(&device.name), entity) {
-                    let id = driver.add_device(entity);
-                    driver.recorder().names.device(id, device.name.clone());
-                }
-            }
+            self.membership.enrol(driver, self.about.vocabulary);
             let reader = Reader { mesh: self.membership.mesh(), vocabulary: self.about.vocabulary, now };
             let gone = self.catalogue.start_over(&reader);
             tracing::info!(gone, "policies that nobody vouches for any more are not accepted");

@@ -24,20 +24,20 @@
 //! # Where to read
 //!
 //! * [`config`]: what it is told; [`command`]: the command line;
-//! * [`host`]: what it does with what its graph says, and its user;
-//! * [`catalogue`], [`download`]: Π; [`decide`]: yes or no, and why;
-//! * [`frames`], [`rotation`]: what is on the air; [`state`]: what survives a restart.
+//! * `host`: what it does with what its graph says, and its user;
+//! * [`catalogue`], `download`: Π; `decide`: yes or no, and why;
+//! * `frames`, `rotation`: what is on the air; `state`: what survives a restart.
 
 pub mod catalogue;
 pub mod command;
 pub mod config;
-pub mod decide;
-pub mod download;
-pub mod frames;
-pub mod host;
-pub mod rotation;
-pub mod start;
-pub mod state;
+mod decide;
+mod download;
+mod frames;
+mod host;
+mod rotation;
+mod start;
+mod state;
 
 use std::future::Future;
 

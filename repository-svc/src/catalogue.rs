@@ -60,11 +60,6 @@ impl Catalogue {
         self.head
     }
 
-    /// How many devices have a statement.
-    pub fn count(&self) -> usize {
-        self.revisions.len()
-    }
-
     /// The statements after a revision, oldest first, up to a number of bytes; at least one if any is left.
     pub fn part(&self, since: u64, max_bytes: usize) -> Part {
         let (mut statements, mut bytes, mut until) = (Vec::new(), 0usize, since);
@@ -114,7 +109,6 @@ mod tests {
         assert_eq!(known.iter().filter(|n| **n < 99).count(), 99, "d0 to d98 as they were");
         assert!(!known.contains(&99), "what was replaced is not delivered");
         assert!(known.ends_with(&[200, 201]));
-        assert_eq!(catalogue.count(), 100);
         assert!(rounds > 10);
     }
 

@@ -135,10 +135,7 @@ impl Repository {
     }
 
     fn answer(&mut self, request: &Request, message: &Message, head: Option<ChainHead>, now: Time) {
-        match new_id() {
-            Ok(id) => self.post.send(&request.sender, id, head, message, self.membership.mesh(), now),
-            Err(error) => tracing::error!(%error, "no random numbers for the id of an answer"),
-        }
+        self.post.answer(&request.sender, head, message, self.membership.mesh(), now);
     }
 
     fn status(&self, driver: &mut Driving<'_>) -> serde_json::Value {
@@ -248,16 +245,8 @@ impl Host<Journal> for Repository {
 impl Repository {
     /// Looks at the mesh file; new devices get numbers.
     fn learn(&mut self, driver: &mut Driving<'_>, at_once: bool, now: Time) {
-        if !self.membership.look(now, at_once) {
-            return;
-        }
-        for device in self.membership.mesh().devices() {
-            if driver.recorder().names.id_of(&device.name).is_none()
-                && let Some(entity) = self.vocabulary.entities.id(&device.entity)
-            {
-                let id = driver.add_device(entity);
-                driver.recorder().names.device(id, device.name.clone());
-            }
+        if self.membership.look(now, at_once) {
+            self.membership.enrol(driver, &self.vocabulary);
         }
     }
 

@@ -13,7 +13,8 @@ use pilot_core::evidence::{DeviceName, MeshFile, VerifyingKey};
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{Directory, Vocabulary};
 
-use crate::journal::Names;
+use crate::driver::Driver;
+use crate::journal::{Journal, Names};
 use crate::mesh_file::{MeshReadError, SignedMesh, Trust, TrustFileError};
 
 /// How often the file is looked at, in seconds.
@@ -172,6 +173,17 @@ impl Membership {
     /// The frame tag of a device.
     pub fn tag(&self, name: &DeviceName) -> Option<FrameTag> {
         self.mesh.device(name.as_str()).map(|device| device.tag)
+    }
+
+    /// Gives numbers to devices that are new in the file.
+    pub fn enrol(&self, driver: &mut Driver<'_, Journal>, vocabulary: &Vocabulary) {
+        for device in self.mesh.devices() {
+            let entity = vocabulary.entities.id(&device.entity);
+            if let (None, Some(entity)) = (driver.recorder().names.id_of(&device.name), entity) {
+                let id = driver.add_device(entity);
+                driver.recorder().names.device(id, device.name.clone());
+            }
+        }
     }
 
     /// Every device with a number, and the names of these numbers.

@@ -9,6 +9,7 @@ use pilot_core::value::Time;
 use super::message::Message;
 use super::{device_topic, subject_topic};
 use crate::daemon::complaints::Complaints;
+use crate::journal::new_id;
 use crate::keys::{GenerateError, SecretKeys};
 use crate::link::{self, Link, Topic};
 
@@ -60,11 +61,6 @@ impl Post {
         &self.link
     }
 
-    /// Who sends.
-    pub const fn me(&self) -> &Sender {
-        &self.me
-    }
-
     /// Where this device is answered; `None` if the mesh file does not list it (any more).
     pub fn my_topic(&self, mesh: &MeshFile) -> Option<Topic> {
         topic_of(&self.me, mesh)
@@ -88,6 +84,14 @@ impl Post {
         match topic_of(to, mesh) {
             Some(topic) => self.publish(topic, receiver, id, head, message, now),
             None => self.complaints.complain("unknown-receiver", Some(to), &"the mesh file does not list it", now),
+        }
+    }
+
+    /// Answers a request.
+    pub fn answer(&mut self, to: &Sender, head: Option<ChainHead>, message: &Message, mesh: &MeshFile, now: Time) {
+        match new_id() {
+            Ok(id) => self.send(to, id, head, message, mesh, now),
+            Err(error) => tracing::error!(%error, "no random numbers for the id of an answer"),
         }
     }
 

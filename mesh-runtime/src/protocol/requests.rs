@@ -103,11 +103,6 @@ impl<T> Requests<T> {
     pub fn retain(&mut self, mut matters: impl FnMut(&T) -> bool) {
         self.waiting.retain(|_, waiting| matters(&waiting.about));
     }
-
-    /// What waits, with ids.
-    pub fn iter(&self) -> impl Iterator<Item = (&MessageId, &T)> {
-        self.waiting.iter().map(|(id, waiting)| (id, &waiting.about))
-    }
 }
 
 fn later(time: Time, seconds: u64) -> Time {
