@@ -7,7 +7,9 @@ mod cast;
 mod children;
 mod report;
 
-use std::io::Write as _;
+use std::fs::Permissions;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,7 @@ use mesh_runtime::broker::Broker;
 use mesh_runtime::daemon::control::ask;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::cast::{Attitude, Cast, MAX_CAST, Person, REPOSITORY};
 use self::children::Daemon;
@@ -66,6 +69,12 @@ impl Default for Demo {
     }
 }
 
+/// A directory that goes with the demo, for nobody else to read.
+fn temporary_directory() -> Result<tempfile::TempDir, Failure> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("consent-mesh-").permissions(Permissions::from_mode(0o700)).tempdir().map_err(failed)
+}
+
 /// What the demo cannot go on without.
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Demo(error.to_string())
@@ -74,10 +83,13 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure> {
     let temporary = match &demo.keep {
         Some(directory) => {
-            std::fs::create_dir(directory).map_err(|error| failed(format_args!("{}: {error}", directory.display())))?;
+            std::fs::create_dir(directory).map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => failed(format_args!("{} exists already", directory.display())),
+                _ => failed(format_args!("{}: {error}", directory.display())),
+            })?;
             None
         }
-        None => Some(tempfile::Builder::new().prefix("consent-mesh-").tempdir().map_err(failed)?),
+        None => Some(temporary_directory()?),
     };
     let root = match (&demo.keep, &temporary) {
         (Some(directory), _) => directory.canonicalize().map_err(failed)?,
@@ -85,9 +97,7 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
         (None, None) => return Err(failed("no directory")),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(failed)?;
-    let interrupted =
-        runtime.block_on(async { tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()) });
-    let mut interrupted = interrupted.map_err(failed)?;
+    let mut ended = runtime.block_on(async { Ended::new() }).map_err(failed)?;
     let broker = runtime.block_on(Broker::start(([127, 0, 0, 1], 0).into())).map_err(failed)?;
     let hub = runtime.block_on(Hub::start(World::default())).map_err(failed)?;
     let (controllers, people) = (cast::controllers(demo.controllers), cast::people(demo.subjects));
@@ -99,7 +109,7 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
     if !demo.json {
         play.introduce(console)?;
     }
-    let outcome = play.start().and_then(|()| play.watch(&mut interrupted, console));
+    let outcome = play.start().and_then(|()| play.watch(&mut ended, console));
     let report = outcome.and_then(|()| play.ask_everybody());
     let killed = children::end(std::mem::take(&mut play.daemons));
     runtime.block_on(async {
@@ -114,11 +124,30 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
         console.complain(format_args!("{} had to be killed", killed.join(", ")));
     }
     if demo.json {
-        writeln!(console, "{}", report.json(&play.layout))?;
+        writeln!(console, "{}", report.json(&play.layout, demo.keep.is_some()))?;
     } else {
         report.print(&play.layout, demo.keep.is_some(), console)?;
     }
     Ok(if killed.is_empty() { Answer::Yes } else { Answer::No })
+}
+
+/// Ctrl-C or SIGTERM: both end the demo in order.
+struct Ended {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Ended {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn by_somebody(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 /// The demo under way.
@@ -175,7 +204,7 @@ impl Play<'_> {
     }
 
     /// Shows what happens, until the time is over or somebody presses Ctrl-C.
-    fn watch(&mut self, interrupted: &mut tokio::signal::unix::Signal, console: &mut Console) -> Result<(), Failure> {
+    fn watch(&mut self, ended: &mut Ended, console: &mut Console) -> Result<(), Failure> {
         let (begun, lasts) = (Instant::now(), Duration::from_secs(self.demo.seconds));
         let mut table = Table::new(console.is_terminal());
         let mut has_changed_minds = false;
@@ -191,7 +220,7 @@ impl Play<'_> {
                 self.change_minds(console)?;
             }
             let wait = REFRESH.min(lasts.saturating_sub(begun.elapsed()));
-            let is_interrupted = async { tokio::time::timeout(wait, interrupted.recv()).await.is_ok() };
+            let is_interrupted = async { tokio::time::timeout(wait, ended.by_somebody()).await.is_ok() };
             if self.runtime.block_on(is_interrupted) {
                 break;
             }

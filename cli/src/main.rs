@@ -70,6 +70,12 @@ enum Command {
     /// Say who takes part in a mesh: the operator's mesh file
     #[command(subcommand, after_help = mesh::LIFE)]
     Mesh(mesh::Command),
+    /// Ask a policy repository that runs, or run one
+    Repository(repository_svc::command::Arguments),
+    /// Ask a data subject's gateway that runs, decide, withdraw; or run one
+    DsGateway(ds_gateway::command::Arguments),
+    /// Ask a data controller's gateway that runs; or run one
+    DcGateway(dc_gateway::command::Arguments),
     /// Run a daemon of a mesh
     #[command(subcommand)]
     Run(run::Command),
@@ -87,6 +93,9 @@ fn main() -> ExitCode {
     let command = match cli.command {
         // Daemons have logs and exit codes of their own.
         Some(Command::Run(command)) => return command.execute(),
+        Some(Command::Repository(arguments)) => return arguments.execute(),
+        Some(Command::DsGateway(arguments)) => return arguments.execute(),
+        Some(Command::DcGateway(arguments)) => return arguments.execute(),
         other => other,
     };
     let mut console = Console::new();
@@ -118,7 +127,7 @@ fn run(command: Command, console: &mut Console) -> Result<Answer, Failure> {
         Command::Vocabulary(command) => vocabulary::run(command, console),
         Command::Keys(command) => keys::run(command, console),
         Command::Mesh(command) => mesh::run(command, console),
-        Command::Run(_) => Ok(Answer::Yes),
+        Command::Run(_) | Command::Repository(_) | Command::DsGateway(_) | Command::DcGateway(_) => Ok(Answer::Yes),
         Command::Completions(arguments) => generate::completions(&arguments, console),
         Command::Man(arguments) => generate::man(&arguments, console),
     }

@@ -121,7 +121,7 @@ impl Config {
         let file = &loaded.file;
         let refuse = |setting, problem: &dyn std::fmt::Display| Failure::configuration(loaded.refuse(setting, problem));
         let keys = SecretKeys::load(&loaded.resolve(&file.keys)).map_err(|error| refuse("keys", &error))?;
-        let data = loaded.resolve(&file.data);
+        let data = loaded.directory("data", &file.data).map_err(Failure::configuration)?;
         let beside =
             |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
         let operator = file.mesh.operator_key().map_err(|error| refuse("mesh.operator", &error))?;

@@ -93,7 +93,7 @@ impl Gateway {
             changes: Vec::new(),
             compact_seconds: config.compact_seconds,
             next_sweep: Time::from_unix(now.unix().saturating_add(config.compact_seconds)),
-            applications: applications.map_err(Failure::runtime)?,
+            applications: applications.map_err(|error| Failure::runtime(format!("`applications.socket`: {error}")))?,
             notices: Notices::default(),
             failure: None,
             name: config.name,

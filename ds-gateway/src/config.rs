@@ -181,7 +181,7 @@ impl Config {
 
     fn of(loaded: &Loaded<File>) -> Result<Self, ConfigError> {
         let file = &loaded.file;
-        let data = loaded.resolve(&file.data);
+        let data = loaded.directory("data", &file.data)?;
         let beside =
             |path: &Option<PathBuf>, usual| path.as_ref().map_or_else(|| data.join(usual), |path| loaded.resolve(path));
         let operator = file.mesh.operator_key().map_err(|problem| loaded.refuse("mesh.operator", problem))?;

@@ -84,7 +84,8 @@ impl Config {
         let file = &loaded.file;
         let refuse = |setting, problem: &dyn std::fmt::Display| Failure::configuration(loaded.refuse(setting, problem));
         let keys = SecretKeys::load(&loaded.resolve(&file.keys)).map_err(|error| refuse("keys", &error))?;
-        let data = overrides.data.unwrap_or_else(|| loaded.resolve(&file.data));
+        let configured = loaded.directory("data", &file.data).map_err(Failure::configuration)?;
+        let data = overrides.data.unwrap_or(configured);
         let operator = file.mesh.operator_key().map_err(|error| refuse("mesh.operator", &error))?;
         let mesh = loaded.resolve(&file.mesh.file);
         let membership = Membership::peek(&mesh, operator, &data.join("trust"), SystemClock.now());

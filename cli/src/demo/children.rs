@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ impl Daemon {
             .args(["run", kind, "--config"])
             .arg(config)
             .env(END_WITH_STANDARD_INPUT, "1")
+            // Ctrl-C goes to the demo alone, which asks everybody before it ends them.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)

@@ -60,7 +60,7 @@ impl Report {
     }
 
     /// For programs.
-    pub(super) fn json(&self, layout: &Layout) -> Value {
+    pub(super) fn json(&self, layout: &Layout, is_kept: bool) -> Value {
         let held = |held: &Held| json!({ "subject": held.subject, "policy": held.policy, "until": held.until });
         let controller = |report: &ControllerReport| json!({ "id": report.name, "held": report.held.iter().map(held).collect::<Vec<_>>(), "refused": report.refused });
         let decision = |decision: &Decision| json!({ "controller": decision.controller, "accepted": decision.accepted, "why": decision.why });
@@ -68,7 +68,7 @@ impl Report {
         json!({
             "controllers": self.controllers.iter().map(controller).collect::<Vec<_>>(),
             "subjects": self.subjects.iter().map(subject).collect::<Vec<_>>(),
-            "traces": layout.root().join("traces"),
+            "traces": is_kept.then(|| layout.root().join("traces")),
         })
     }
 
@@ -117,12 +117,18 @@ impl Report {
                 let is_held = gate.is_some_and(|gate| gate.held.iter().any(|held| held.subject == *name));
                 let holds = if is_held { "holds it" } else { "" };
                 let says = if *accepted { "yes" } else { "no" };
-                let why: String = why.lines().next().unwrap_or_default().chars().take(MAX_WHY).collect();
+                let why = shortened(why.lines().next().unwrap_or_default());
                 lines.push(format!("  {name:<10} {controller:<16} {says:<4} {holds:<9} {why}"));
             }
         }
         lines
     }
+}
+
+/// A reason as far as it fits.
+fn shortened(why: &str) -> String {
+    let fits: String = why.chars().take(MAX_WHY).collect();
+    if fits.len() < why.len() { fits + "…" } else { fits }
 }
 
 /// How much of a reason fits into the table.

@@ -99,7 +99,7 @@ fn the_example_is_understood() {
     for text in [text.clone(), text.lines().map(|line| setting(line) + "\n").collect::<String>()] {
         let path = directory.path().join("dc-gateway.toml");
         fs::write(&path, &text).unwrap();
-        assert_eq!(data_directory(&path).unwrap(), directory.path().join("mall-gate"));
+        assert_eq!(data_directory(&path).unwrap(), directory.path().join("mall-gate-data"));
         // All that is missing are the files.
         let error = Config::load(&path).expect_err("no keys").to_string();
         assert!(error.contains("`keys`: "), "{error}");

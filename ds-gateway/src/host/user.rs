@@ -18,6 +18,7 @@ use pilot_core::diagnostic::Quoted;
 use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::mesh::Role;
 use pilot_core::graph::Label;
+use pilot_core::graph::message::Withdrawal;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, Entity};
 use serde_json::{Value, json};
@@ -270,7 +271,10 @@ impl Gateway<'_> {
             let entity = directory.entity(id);
             entity.is_some_and(|entity| memory.refused.iter().any(|refused| entities.le(entity, *refused)))
         };
-        let holding = memory.recipients_of(self.about.item).filter(|(_, span)| now < span.until).map(|(id, _)| id);
+        // What was taken back up to an epoch is gone, or a notice says so until it is.
+        let withdrawn = memory.tombstones.get(&self.about.item).map(|withdrawn| withdrawn.epoch);
+        let is_given = |span: &Withdrawal| now < span.until && withdrawn.is_none_or(|epoch| span.epoch > epoch);
+        let holding = memory.recipients_of(self.about.item).filter(|(_, span)| is_given(span)).map(|(id, _)| id);
         holding.filter(|id| !accepted.contains(id) && !was_told(*id)).collect()
     }
 }

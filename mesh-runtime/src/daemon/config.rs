@@ -12,6 +12,7 @@ use pilot_core::evidence::VerifyingKey;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::air::frame::{LEGACY_FRAME_BYTES, MAX_FRAME_BYTES};
 use crate::air::simulated::{self, HubAddress, Participant, Position};
 use crate::air::{Address, AddressKind, Air};
 use crate::link::mqtt;
@@ -84,6 +85,14 @@ impl<T> Loaded<T> {
     /// A path in the file: relative ones start where the file is.
     pub fn resolve(&self, path: &Path) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    /// A directory in the file; an empty one would be wherever the file is.
+    pub fn directory(&self, setting: &'static str, path: &Path) -> Result<PathBuf, ConfigError> {
+        if path.as_os_str().is_empty() {
+            return Err(self.refuse(setting, "a directory must have a name"));
+        }
+        Ok(self.resolve(path))
     }
 
     /// That a setting makes no sense.
@@ -163,6 +172,9 @@ impl AirSection {
         let [east, north] = self.position;
         participant.position = Position { east, north };
         participant.room = self.room.unwrap_or(participant.room);
+        if !(LEGACY_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&participant.room) {
+            return Err(format!("a radio has room for {LEGACY_FRAME_BYTES} to {MAX_FRAME_BYTES} bytes"));
+        }
         Ok((hub, participant))
     }
 }

@@ -15,7 +15,10 @@ const DEFAULT: &str = "info";
 pub fn start() {
     let wanted = std::env::var("RUST_LOG").ok().filter(|wanted| !wanted.is_empty());
     let directives = wanted.unwrap_or_else(|| format!("{DEFAULT},{}", broker::LOG_DIRECTIVE));
-    let filter = EnvFilter::try_new(&directives).unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+    let filter = EnvFilter::try_new(&directives).unwrap_or_else(|error| {
+        eprintln!("RUST_LOG is not understood ({error}); logging what is usual");
+        EnvFilter::new(DEFAULT)
+    });
     let registry = tracing_subscriber::registry().with(filter);
     // systemd sets this when standard error is the journal, which takes fields, not only lines.
     let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());

@@ -58,6 +58,16 @@ pub enum MembershipError {
         /// The nearest name that is listed.
         hint: pilot_core::diagnostic::Hint,
     },
+    /// The device is there for something else.
+    #[error("the mesh file lists `{name}` as a {is}, not as a {wanted}")]
+    Role {
+        /// Its name.
+        name: DeviceName,
+        /// What it is.
+        is: &'static str,
+        /// What it should be.
+        wanted: &'static str,
+    },
     /// A repository must be named if there are several, or none.
     #[error("the mesh file lists {0} repositories; say which one to use")]
     Repositories(usize),
@@ -163,11 +173,17 @@ impl Membership {
     }
 
     fn listed(&self, name: &str, role: Role) -> Result<&MeshDevice, MembershipError> {
-        self.mesh.device(name).filter(|device| device.role == role).ok_or_else(|| MembershipError::NotListed {
-            role: role.word(),
-            name: name.chars().take(64).collect(),
-            hint: self.mesh.device_hint(name),
-        })
+        match self.mesh.device(name) {
+            Some(device) if device.role == role => Ok(device),
+            Some(device) => {
+                Err(MembershipError::Role { name: device.name.clone(), is: device.role.word(), wanted: role.word() })
+            }
+            None => Err(MembershipError::NotListed {
+                role: role.word(),
+                name: name.chars().take(64).collect(),
+                hint: self.mesh.device_hint(name),
+            }),
+        }
     }
 
     /// The frame tag of a device.

@@ -57,7 +57,7 @@ pub struct HubCounts {
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// The operating system gave it no socket.
-    #[error("no socket for the simulated air on loopback")]
+    #[error("no socket for the simulated air on loopback: {0}")]
     Socket(#[source] io::Error),
 }
 
