@@ -18,6 +18,10 @@ use super::{CLIENT_REQUESTS, CLOSE_TIMEOUT, CONNECT_TIMEOUT, Endpoint, KEEP_ALIV
 /// common brokers.
 const FILTERS_PER_PACKET: usize = 8;
 
+/// Publications that wait for the broker's acknowledgement. None of ours do, at QoS 0; but the client library has a slot
+/// for each that might, 65,535 unless told otherwise, which are megabytes, and looks at all of them after each packet.
+const MAX_IN_FLIGHT: u16 = 1;
+
 /// How a connection ended.
 pub(super) struct End {
     pub(super) reason: Disconnection,
@@ -57,6 +61,7 @@ fn options(endpoint: &Endpoint) -> Result<MqttOptions, Disconnection> {
     options.set_keep_alive(u16::try_from(KEEP_ALIVE.as_secs()).unwrap_or(u16::MAX));
     options.set_connect_timeout(CONNECT_TIMEOUT);
     options.set_max_packet_size(u32::try_from(MAX_PACKET_BYTES).ok());
+    options.set_outgoing_inflight_upper_limit(MAX_IN_FLIGHT);
     if let Some((user, password)) = endpoint.credentials() {
         options.set_credentials(user, password);
     }
