@@ -32,9 +32,9 @@ pub struct Sizes {
     /// Requests to the repository, and to the echo, behind each broker. The repository completes 4,096 downloads at once
     /// and then 256 per second, so not more than that.
     pub requests: usize,
-    /// Uploads of each device.
-    pub uploads: u64,
-    /// For how long syncs are counted, before and after the uploads, in milliseconds.
+    /// Uploads of each device in a round.
+    pub uploads: usize,
+    /// For how long syncs are counted, before and after each round of uploads, in milliseconds.
     pub sync_milliseconds: u64,
     /// Policies in the large download.
     pub policies: usize,
@@ -49,8 +49,8 @@ pub struct Sizes {
 impl Sizes {
     const FULL: Self = Self {
         requests: 2_000,
-        uploads: 256,
-        sync_milliseconds: 1_500,
+        uploads: 96,
+        sync_milliseconds: 500,
         policies: 100_000,
         policies_at_rest: 1_000,
         starts: 10,
