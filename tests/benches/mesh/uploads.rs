@@ -4,8 +4,9 @@
 //! The devices are in this process and sign everything beforehand, and look at what came only afterwards: what is
 //! measured is the repository, and the broker.
 //!
-//! A disk's syncs become twenty times slower while somebody else writes to it. So syncs and uploads take turns, and each
-//! round of uploads has the same disk as the syncs around it.
+//! The syncs per second of a disk that others use can change by a factor of twenty within a minute. So syncs and uploads
+//! take turns, and each round of uploads has much the same disk as the syncs around it. Where syncs are fast, processors
+//! are the limit of uploads and not the disk: two signatures are verified for each, and one is made.
 
 use std::fs::File;
 use std::io::Write as _;
