@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use mesh_runtime::daemon::{self, Failure, control};
+use mesh_runtime::daemon;
+use mesh_runtime::daemon::asking::Asking;
+use mesh_runtime::daemon::config::data_directory;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
-use crate::config::{Config, data_directory};
+use crate::config::Config;
 use crate::status::in_words;
 use crate::vault::Vault;
 
@@ -38,18 +40,11 @@ enum Command {
     /// Run until SIGTERM or Ctrl-C; SIGHUP reads policy and mesh file again
     Run(RunArguments),
     /// Say what a running gateway does: its policy, what it holds, what it refused
-    Status(AskArguments),
+    Status(Asking),
     /// Read the policy file again, and publish what it says
-    Reload(AskArguments),
+    Reload(Asking),
     /// Take the policy back: nothing is collected any more until `reload`; what is held stays until its deadline
-    WithdrawPolicy(AskArguments),
-}
-
-/// Says what is wrong with the command line, or what was asked of it: help, or the version.
-pub fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody can be told of a failure here.
-    drop(error.print());
-    if error.use_stderr() { ExitCode::from(daemon::BAD_CONFIGURATION) } else { ExitCode::SUCCESS }
+    WithdrawPolicy(Asking),
 }
 
 /// How to run.
@@ -63,25 +58,14 @@ pub struct RunArguments {
     check_config: bool,
 }
 
-/// Whom to ask.
-#[derive(Debug, Args)]
-pub struct AskArguments {
-    /// The configuration of the running gateway
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Print what the daemon says, as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 impl Arguments {
     /// Does what the command line says.
     pub fn execute(self) -> ExitCode {
         match self.command {
             Command::Run(arguments) => arguments.execute(),
-            Command::Status(arguments) => arguments.ask("status"),
-            Command::Reload(arguments) => arguments.ask("reload"),
-            Command::WithdrawPolicy(arguments) => arguments.ask("withdraw-policy"),
+            Command::Status(asking) => asking.ask(NAME, &json!({ "command": "status" }), in_any_words),
+            Command::Reload(asking) => asking.ask(NAME, &json!({ "command": "reload" }), in_any_words),
+            Command::WithdrawPolicy(asking) => asking.ask(NAME, &json!({ "command": "withdraw-policy" }), in_any_words),
         }
     }
 }
@@ -122,19 +106,10 @@ impl RunArguments {
     }
 }
 
-impl AskArguments {
-    fn ask(&self, command: &str) -> ExitCode {
-        let request = json!({ "command": command });
-        let asked =
-            data_directory(&self.config).and_then(|data| control::ask(&data, &request).map_err(Failure::runtime));
-        match asked {
-            Ok(answer) if self.json => println!("{answer}"),
-            Ok(answer) => match answer.get("said").and_then(Value::as_str) {
-                Some(said) => println!("{said}"),
-                None => print!("{}", in_words(&answer)),
-            },
-            Err(failure) => return daemon::report(NAME, &failure),
-        }
-        ExitCode::SUCCESS
+/// What it said, or its status.
+fn in_any_words(answer: &Value) -> String {
+    match answer.get("said").and_then(Value::as_str) {
+        Some(said) => format!("{said}\n"),
+        None => in_words(answer),
     }
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use mesh_runtime::air::Address;
 use mesh_runtime::air::simulated::{HubAddress, Participant};
 use mesh_runtime::daemon::Failure;
-use mesh_runtime::daemon::config::{self, AirSection, BrokerSection, Loaded, MeshSection, parse_address};
+use mesh_runtime::daemon::config::{self, AirSection, Loaded, MeshSection, parse_address};
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use mesh_runtime::keys::SecretKeys;
-use mesh_runtime::link::mqtt::Endpoint;
+use mesh_runtime::link::mqtt::{self, Endpoint};
 use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::mesh::{FrameTag, Role};
 use pilot_core::policy::{Choice, Policy};
@@ -46,7 +46,7 @@ struct File {
     compact_seconds: u64,
     address: Option<String>,
     mesh: MeshSection,
-    broker: BrokerSection,
+    broker: mqtt::Settings,
     air: AirSection,
     applications: Option<ApplicationsSection>,
 }
@@ -108,12 +108,6 @@ pub struct Config {
     pub applications: Option<PathBuf>,
 }
 
-/// Where a configuration says that everything is kept, without looking at the rest.
-pub fn data_directory(path: &Path) -> Result<PathBuf, Failure> {
-    let loaded = config::load::<File>(path).map_err(Failure::configuration)?;
-    Ok(loaded.resolve(&loaded.file.data))
-}
-
 impl Config {
     /// Reads a configuration and everything that it names, and writes nothing.
     pub fn load(path: &Path) -> Result<Self, Failure> {
@@ -147,7 +141,8 @@ impl Config {
             .saturating_mul(SECONDS_PER_DAY);
         let compact_seconds = within(file.compact_seconds, MAX_COMPACT_SECONDS);
         let compact_seconds = compact_seconds.map_err(|error| refuse("compact_seconds", &error))?;
-        let broker = file.broker.settings(&loaded).load().map_err(|error| refuse("broker", &error))?;
+        let broker =
+            file.broker.resolved(|path| loaded.resolve(path)).load().map_err(|error| refuse("broker", &error))?;
         let air = radio(&loaded, tag)?;
         let applications = file.applications.as_ref().map(|section| loaded.resolve(&section.socket));
         Ok(Self {

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use mesh_runtime::daemon::{self, BAD_CONFIGURATION, Failure, control};
-use serde_json::{Value, json};
+use mesh_runtime::daemon;
+use mesh_runtime::daemon::asking::Asking;
+use serde_json::json;
 
 use crate::config::Config;
 
@@ -75,32 +76,21 @@ pub struct RunArguments {
     check_config: bool,
 }
 
-/// How to find a gateway that runs, and how to print its answer.
-#[derive(Debug, Args)]
-struct Asking {
-    /// The configuration of the gateway
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Print the gateway's answer as it is
-    #[arg(long)]
-    json: bool,
-}
-
 impl Arguments {
     /// Does what was asked.
     pub fn execute(&self) -> ExitCode {
         let name = |controller: &Option<String>| json!(controller);
         match &self.command {
             Command::Run(run) => run.execute(),
-            Command::Status(asking) => asking.ask(&json!({ "command": "status" }), words::status),
-            Command::Decide(asking) => asking.ask(&json!({ "command": "decide" }), words::decisions),
+            Command::Status(asking) => asking.ask(NAME, &json!({ "command": "status" }), words::status),
+            Command::Decide(asking) => asking.ask(NAME, &json!({ "command": "decide" }), words::decisions),
             Command::Withdraw { controller, asking } => {
-                asking.ask(&json!({ "command": "withdraw", "controller": name(controller) }), words::withdrawn)
+                asking.ask(NAME, &json!({ "command": "withdraw", "controller": name(controller) }), words::withdrawn)
             }
             Command::Admit { controller, asking } => {
-                asking.ask(&json!({ "command": "admit", "controller": controller }), words::admitted)
+                asking.ask(NAME, &json!({ "command": "admit", "controller": controller }), words::admitted)
             }
-            Command::Reload(asking) => asking.ask(&json!({ "command": "reload" }), words::reloaded),
+            Command::Reload(asking) => asking.ask(NAME, &json!({ "command": "reload" }), words::reloaded),
         }
     }
 }
@@ -118,24 +108,4 @@ impl RunArguments {
         }
         daemon::main(NAME, crate::run(config, daemon::asked_to_end()))
     }
-}
-
-impl Asking {
-    fn ask(&self, request: &Value, words: fn(&Value) -> String) -> ExitCode {
-        let asked = Config::data_directory(&self.config)
-            .and_then(|data| control::ask(&data, request).map_err(Failure::runtime));
-        match asked {
-            Ok(answer) if self.json => println!("{answer}"),
-            Ok(answer) => print!("{}", words(&answer)),
-            Err(failure) => return daemon::report(NAME, &failure),
-        }
-        ExitCode::SUCCESS
-    }
-}
-
-/// Says what is wrong with the command line, or what was asked of it: help, or the version.
-pub fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody can be told of a failure here.
-    let _ = error.print();
-    if error.use_stderr() { ExitCode::from(BAD_CONFIGURATION) } else { ExitCode::SUCCESS }
 }

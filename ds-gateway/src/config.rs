@@ -14,10 +14,10 @@ use mesh_runtime::air::Address;
 use mesh_runtime::air::frame::Kind;
 use mesh_runtime::air::simulated::{HubAddress, Participant};
 use mesh_runtime::daemon::Failure;
-use mesh_runtime::daemon::config::{AirSection, BrokerSection, ConfigError, Loaded, MeshSection, load, parse_address};
+use mesh_runtime::daemon::config::{AirSection, ConfigError, Loaded, MeshSection, load, parse_address};
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
-use mesh_runtime::link::mqtt::Endpoint;
+use mesh_runtime::link::mqtt::{self, Endpoint};
 use pilot_core::evidence::DeviceName;
 use pilot_core::value::Value;
 use pilot_core::vocabulary::{Attribute, DataType, Vocabulary};
@@ -50,7 +50,7 @@ struct File {
     #[serde(default)]
     frame: FrameSetting,
     mesh: MeshSection,
-    broker: BrokerSection,
+    broker: mqtt::Settings,
     air: AirSection,
     item: ItemSection,
     #[serde(default)]
@@ -69,12 +69,6 @@ impl ItemSection {
     fn default_datatype() -> String {
         "MACAddress".to_owned()
     }
-}
-
-/// Only where the data is: all that somebody needs who speaks to a gateway that runs.
-#[derive(Debug, Deserialize)]
-struct DataOnly {
-    data: PathBuf,
 }
 
 /// Which frames to send.
@@ -173,12 +167,6 @@ impl Config {
         Self::of(&loaded).map_err(Failure::configuration)
     }
 
-    /// Where the data of a gateway is. Nothing else of its configuration needs to make sense.
-    pub fn data_directory(path: &Path) -> Result<PathBuf, Failure> {
-        let loaded: Loaded<DataOnly> = load(path).map_err(Failure::configuration)?;
-        Ok(loaded.resolve(&loaded.file.data))
-    }
-
     fn of(loaded: &Loaded<File>) -> Result<Self, ConfigError> {
         let file = &loaded.file;
         let data = loaded.directory("data", &file.data)?;
@@ -206,7 +194,8 @@ impl Config {
         let address = parse_address(&file.item.address).map_err(|problem| loaded.refuse("item.address", problem))?;
         let attributes = attributes::read(&file.attributes, &vocabulary);
         let attributes = attributes.map_err(|problem| loaded.refuse("attributes", problem))?;
-        let endpoint = file.broker.settings(loaded).load().map_err(|error| loaded.refuse("broker", error))?;
+        let endpoint =
+            file.broker.resolved(|path| loaded.resolve(path)).load().map_err(|error| loaded.refuse("broker", error))?;
         let air = file.air.participant(address).map_err(|problem| loaded.refuse("air", problem));
         let (hub, participant) = air?;
         let timing = timing(loaded)?;

@@ -1,13 +1,12 @@
 //! `ds-gateway`: see the library.
 
-use std::process::ExitCode;
-
 use clap::Parser as _;
 use ds_gateway::command::Arguments;
+use mesh_runtime::daemon::asking::usage;
 
-fn main() -> ExitCode {
+fn main() -> std::process::ExitCode {
     match Arguments::try_parse() {
         Ok(arguments) => arguments.execute(),
-        Err(error) => ds_gateway::command::usage(&error),
+        Err(error) => usage(&error),
     }
 }

@@ -7,10 +7,12 @@
 //! * [`config`]: sections that several daemons have;
 //! * [`membership`]: who is in the mesh, as the operator's file says now;
 //! * [`control`]: a socket on which the user asks and decides;
+//! * [`asking`]: the command line of whoever does so;
 //! * [`complaints`]: what was refused, counted, and said once in a while;
 //! * [`state_file`]: what must survive a restart, written in one step;
 //! * [`logging`]: where it says what it does.
 
+pub mod asking;
 pub mod complaints;
 pub mod config;
 pub mod control;

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use mesh_runtime::air::simulated::HubAddress;
-use mesh_runtime::daemon::{self, Failure, control};
+use mesh_runtime::daemon;
+use mesh_runtime::daemon::asking::Asking;
 use serde_json::{Value, json};
 
-use crate::config::{Config, EMBEDDED_BROKER, Overrides, SIMULATED_AIR, data_directory};
+use crate::config::{Config, EMBEDDED_BROKER, Overrides, SIMULATED_AIR};
 
 const NAME: &str = "repository-svc";
 
@@ -31,14 +32,7 @@ enum Command {
     /// Run until SIGTERM or Ctrl-C; SIGHUP looks at the mesh file at once
     Run(RunArguments),
     /// Say what a running repository does
-    Status(StatusArguments),
-}
-
-/// Says what is wrong with the command line, or what was asked of it: help, or the version.
-pub fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody can be told of a failure here.
-    let _ = error.print();
-    if error.use_stderr() { ExitCode::from(daemon::BAD_CONFIGURATION) } else { ExitCode::SUCCESS }
+    Status(Asking),
 }
 
 /// How to run.
@@ -61,26 +55,12 @@ pub struct RunArguments {
     simulated_air: Option<HubAddress>,
 }
 
-/// Whom to ask.
-#[derive(Debug, Args)]
-pub struct StatusArguments {
-    /// The configuration of the running repository
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// The data directory, if it is not the one of the configuration
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Print what the daemon says, as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 impl Arguments {
     /// Does what the command line says.
     pub fn execute(self) -> ExitCode {
         match self.command {
             Command::Run(arguments) => arguments.execute(),
-            Command::Status(arguments) => arguments.execute(),
+            Command::Status(asking) => asking.ask(NAME, &json!({ "command": "status" }), in_words),
         }
     }
 }
@@ -98,20 +78,6 @@ impl RunArguments {
             }
             crate::run(config, daemon::asked_to_end()).await
         })
-    }
-}
-
-impl StatusArguments {
-    fn execute(self) -> ExitCode {
-        let data = self.data.map_or_else(|| data_directory(&self.config), Ok);
-        let request = json!({ "command": "status" });
-        let asked = data.and_then(|data| control::ask(&data, &request).map_err(Failure::runtime));
-        match asked {
-            Ok(status) if self.json => println!("{status}"),
-            Ok(status) => print!("{}", in_words(&status)),
-            Err(failure) => return daemon::report(NAME, &failure),
-        }
-        ExitCode::SUCCESS
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use mesh_runtime::air::simulated::HubAddress;
 use mesh_runtime::daemon::Failure;
-use mesh_runtime::daemon::config::{self, BrokerSection, MeshSection};
+use mesh_runtime::daemon::config::{self, MeshSection};
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use mesh_runtime::keys::SecretKeys;
-use mesh_runtime::link::mqtt::Endpoint;
+use mesh_runtime::link::mqtt::{self, Endpoint};
 use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::mesh::Role;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ struct File {
     data: PathBuf,
     trace: Option<PathBuf>,
     mesh: MeshSection,
-    broker: Option<BrokerSection>,
+    broker: Option<mqtt::Settings>,
 }
 
 /// What the command line says beside the file.
@@ -71,12 +71,6 @@ pub struct Config {
     pub simulated_air: Option<HubAddress>,
 }
 
-/// Where a configuration says that everything is kept, without looking at the rest.
-pub fn data_directory(path: &Path) -> Result<PathBuf, Failure> {
-    let loaded = config::load::<File>(path).map_err(Failure::configuration)?;
-    Ok(loaded.resolve(&loaded.file.data))
-}
-
 impl Config {
     /// Reads a configuration and everything that it names.
     pub fn load(path: &Path, overrides: Overrides) -> Result<Self, Failure> {
@@ -95,7 +89,8 @@ impl Config {
         let broker = match (overrides.embedded_broker, &file.broker) {
             (Some(address), _) => Broker::Embedded(address),
             (None, Some(section)) => {
-                let endpoint = section.settings(&loaded).load().map_err(|error| refuse("broker", &error))?;
+                let endpoint =
+                    section.resolved(|path| loaded.resolve(path)).load().map_err(|error| refuse("broker", &error))?;
                 Broker::At(Box::new(endpoint))
             }
             (None, None) => {

@@ -1,7 +1,8 @@
 //! `repository-svc`: see the library.
 
 use clap::Parser as _;
-use repository_svc::command::{Arguments, usage};
+use mesh_runtime::daemon::asking::usage;
+use repository_svc::command::Arguments;
 
 fn main() -> std::process::ExitCode {
     match Arguments::try_parse() {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use consent_mesh_tests::peer::{Peer, new_id};
-use consent_mesh_tests::{Kind, Mesh, now, policy};
+use consent_mesh_tests::{Kind, Mesh, address, now, policy};
 use mesh_runtime::keys::SecretKeys;
 use mesh_runtime::link::Topic;
-use mesh_runtime::protocol::device_topic;
 use mesh_runtime::protocol::message::{Message, Refusal};
+use mesh_runtime::protocol::{changes_topic, device_topic};
 use pilot_core::evidence::Envelope;
 use pilot_core::evidence::envelope::{Receiver, Sender, reply_topic};
 use pilot_core::evidence::{DeviceName, PolicyStatement};
@@ -197,17 +197,20 @@ fn envelopes_are_for_here_and_now() {
     assert_eq!(mesh.command("registry", "status")["downloads"], 0);
 }
 
-/// Garbage of all sizes on every topic changes nothing, and the repository goes on answering.
+/// Garbage of all sizes on every topic changes nothing, is counted and said once, and everybody goes on.
 #[test]
 fn garbage_is_counted() {
     for kind in Kind::ALL {
-        let mesh = mesh(kind);
+        let mut mesh = mesh(kind);
+        mesh.subject("alice", &address(1), &policy("yes", "mall", "ServiceUsageAnalytics", 7200), "");
+        mesh.start("mall-gate");
         mesh.runtime.block_on(async {
-            let mut subject = Peer::subject(&mesh).await;
-            let registry = subject.mesh.device("registry").unwrap().tag;
+            let mut stranger = Peer::subject(&mesh).await;
+            let tag = |name: &str| stranger.mesh.device(name).unwrap().tag;
             let topics = [
-                device_topic(registry).unwrap(),
-                Topic::new("consent-mesh/changes/00000001").unwrap(),
+                device_topic(tag("registry")).unwrap(),
+                device_topic(tag("mall-gate")).unwrap(),
+                changes_topic(tag("registry")).unwrap(),
                 Topic::new("consent-mesh/reply/00").unwrap(),
                 Topic::new("consent-mesh/device/ffffffff").unwrap(),
             ];
@@ -218,16 +221,51 @@ fn garbage_is_counted() {
             };
             for round in 0..200usize {
                 let garbage: Vec<u8> = (0..round * 5).map(|_| random()).collect();
-                subject.publish(topics[round % topics.len()].clone(), garbage);
+                stranger.publish(topics[round % topics.len()].clone(), garbage);
             }
-            subject.publish(topics[0].clone(), vec![0x84; 200_000]);
-            let answer = subject.ask("registry", &Message::Fetch { since: 0 }).await;
-            assert!(matches!(answer, Message::Policies { head: 0, .. }), "{answer:?}");
+            stranger.publish(topics[0].clone(), vec![0x84; 200_000]);
+            let answer = stranger.ask("registry", &Message::Fetch { since: 0 }).await;
+            assert!(matches!(answer, Message::Policies { .. }), "{answer:?}");
         });
-        until_refused(&mesh, "malformed", 51);
-        let log = mesh.log("registry");
-        assert!(log.lines().filter(|line| line.contains("malformed")).count() <= 2, "said once, not 51 times:\n{log}");
+        for (name, count) in [("registry", 41), ("mall-gate", 40)] {
+            mesh.until(name, "status", "garbage is counted", |status: &Value| {
+                (status["complaints"]["malformed"].as_u64()? >= count).then_some(())
+            });
+            let log = mesh.log(name);
+            let lines = log.lines().filter(|line| line.contains("malformed")).count();
+            assert!(lines <= 2, "said once, not {count} times:\n{log}");
+        }
+        // Whoever comes now finds everything as it should be.
+        mesh.start("alice");
+        mesh.until_holds("mall-gate", &[1]);
     }
+}
+
+/// Ten megabytes to a device's topic reach nobody; the device goes on.
+#[test]
+fn a_huge_message_is_not_delivered() {
+    let mesh = mesh(Kind::Mosquitto);
+    mesh.runtime.block_on(async {
+        let mut subject = Peer::subject(&mesh).await;
+        let topic = device_topic(subject.mesh.device("registry").unwrap().tag).unwrap();
+        let port = mesh.layout.broker.rsplit_once(':').unwrap().1.parse().unwrap();
+        let mut options = rumqttc::MqttOptions::new("giant", ("127.0.0.1", port));
+        options.set_incoming_packet_size_limit(rumqttc::IncomingPacketSizeLimit::Unlimited);
+        let (client, mut event_loop) = rumqttc::AsyncClient::builder(options).capacity(10).build();
+        let at_least_once = rumqttc::PublishOptions::at_least_once();
+        client.publish(topic.as_str(), vec![0_u8; 10 << 20], at_least_once).await.unwrap();
+        let acknowledged = async {
+            loop {
+                if let rumqttc::Event::Incoming(rumqttc::Packet::PubAck(_)) = event_loop.poll().await.unwrap() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(consent_mesh_tests::PATIENCE, acknowledged).await.expect("the broker takes it");
+        let answer = subject.ask("registry", &Message::Fetch { since: 0 }).await;
+        assert!(matches!(answer, Message::Policies { .. }), "{answer:?}");
+    });
+    assert_eq!(refused(&mesh, "malformed"), 0, "it was not even looked at");
 }
 
 /// A daemon with another operator's key believes nothing, and says so.

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use dc_gateway::config::{Config, data_directory};
+use dc_gateway::config::Config;
 use mesh_runtime::daemon::Failure;
+use mesh_runtime::daemon::config::data_directory;
 
 use super::support::{LONG, Place, SHORT};
 

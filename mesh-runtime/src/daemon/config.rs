@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 use crate::air::frame::{LEGACY_FRAME_BYTES, MAX_FRAME_BYTES};
 use crate::air::simulated::{self, HubAddress, Participant, Position};
 use crate::air::{Address, AddressKind, Air};
-use crate::link::mqtt;
 
 /// The largest configuration file; a larger one is something else, and refused.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -54,6 +53,18 @@ pub enum ConfigError {
         /// What is wrong.
         problem: String,
     },
+}
+
+/// Only where a daemon's data is: all that somebody needs who speaks to one that runs.
+#[derive(Debug, Deserialize)]
+struct DataOnly {
+    data: PathBuf,
+}
+
+/// Where a configuration says that everything is kept. Nothing else in it needs to make sense.
+pub fn data_directory(path: &Path) -> Result<PathBuf, ConfigError> {
+    let loaded = load::<DataOnly>(path)?;
+    loaded.directory("data", &loaded.file.data)
 }
 
 /// A configuration file that was read, and where it is.
@@ -115,39 +126,6 @@ impl MeshSection {
     /// The operator's key.
     pub fn operator_key(&self) -> Result<VerifyingKey, String> {
         self.operator.trim().parse().map_err(|error| format!("{error}"))
-    }
-}
-
-/// `[broker]`: where messages go.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BrokerSection {
-    /// `mqtt://HOST[:PORT]` or `mqtts://HOST[:PORT]`.
-    pub url: String,
-    /// User name.
-    pub user: Option<String>,
-    /// File with the password.
-    pub password_file: Option<PathBuf>,
-    /// Certificates of the authorities that are trusted, for `mqtts`.
-    pub authority_file: Option<PathBuf>,
-    /// The daemon's own certificate.
-    pub certificate_file: Option<PathBuf>,
-    /// The key of that certificate.
-    pub key_file: Option<PathBuf>,
-}
-
-impl BrokerSection {
-    /// For [`mqtt::connect`], with paths resolved.
-    pub fn settings<T>(&self, loaded: &Loaded<T>) -> mqtt::Settings {
-        let path = |path: &Option<PathBuf>| path.as_deref().map(|path| loaded.resolve(path));
-        mqtt::Settings {
-            url: self.url.clone(),
-            user: self.user.clone(),
-            password_file: path(&self.password_file),
-            authority_file: path(&self.authority_file),
-            certificate_file: path(&self.certificate_file),
-            key_file: path(&self.key_file),
-        }
     }
 }
 

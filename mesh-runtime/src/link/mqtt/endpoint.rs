@@ -15,6 +15,7 @@ use bytes::Bytes;
 use rumqttc::tokio_rustls::rustls::pki_types::pem::PemObject;
 use rumqttc::tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rumqttc::tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+use serde::Deserialize;
 use thiserror::Error;
 
 /// Longest password in bytes. A longer file is refused.
@@ -26,8 +27,9 @@ pub const MAX_CERTIFICATE_BYTES: usize = 1024 * 1024;
 const PLAIN_PORT: u16 = 1883;
 const SECURE_PORT: u16 = 8883;
 
-/// What the configuration says about a broker.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What the configuration says about a broker: its section `[broker]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Settings {
     /// `mqtt://HOST[:PORT]`, or `mqtts://HOST[:PORT]` for TLS. Ports are 1883 and 8883 if not given.
     pub url: String,
@@ -100,6 +102,20 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// The same with other paths: those of a configuration file start where the file is.
+    #[must_use]
+    pub fn resolved(&self, resolve: impl Fn(&Path) -> PathBuf) -> Self {
+        let path = |path: &Option<PathBuf>| path.as_deref().map(&resolve);
+        Self {
+            url: self.url.clone(),
+            user: self.user.clone(),
+            password_file: path(&self.password_file),
+            authority_file: path(&self.authority_file),
+            certificate_file: path(&self.certificate_file),
+            key_file: path(&self.key_file),
+        }
+    }
+
     /// Reads the address and the files.
     ///
     /// # Errors
