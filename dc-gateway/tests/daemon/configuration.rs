@@ -26,14 +26,18 @@ async fn bad_settings_are_named() {
     let air = place.air.address().to_string();
     for (good_part, bad_part, wanted) in [
         ("device = \"gate\"", "device = \"gatte\"", "`device`: the mesh file does not list a controller `gatte`"),
-        ("device = \"gate\"", "device = \"registry\"", "`device`: the mesh file does not list a controller `registry`"),
+        (
+            "device = \"gate\"",
+            "device = \"registry\"",
+            "`device`: the mesh file lists `registry` as a repository, not as a controller",
+        ),
         ("gate.keys", "missing.keys", "`keys`: "),
         ("gate.pilot", "missing.pilot", "`policy`: cannot read"),
         ("policy = ", "datatype = \"MACAdress\"\npolicy = ", "`datatype`: the mesh's vocabulary has no such datatype"),
         ("policy = ", "datatype = \"Age\"\npolicy = ", "`policy`: the policy is about MACAddress"),
         ("policy = ", "statement_days = 0\npolicy = ", "`statement_days`: must be from 1 to 3650"),
         ("policy = ", "compact_seconds = 0\npolicy = ", "`compact_seconds`: must be from 1"),
-        ("policy = ", "repository = \"gate\"\npolicy = ", "`repository`: the mesh file does not list a repository"),
+        ("policy = ", "repository = \"gate\"\npolicy = ", "`repository`: the mesh file lists `gate` as a controller"),
         ("policy = ", "policy_name = \"wide\"\npolicy = ", "`policy`: "),
         ("policy = ", "address = \"c0:ff\"\npolicy = ", "`address`: an address has six pairs"),
         ("policy = ", "colour = \"red\"\npolicy = ", "line 4: unknown field `colour`"),

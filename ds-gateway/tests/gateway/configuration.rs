@@ -34,7 +34,11 @@ fn mistakes_are_named() {
         ("['alice.pilot']", "['bob.pilot']", "`policies`: cannot read `"),
         ("file = 'mesh.toml'", "file = 'other.toml'", "`mesh.file`: cannot read `"),
         ("operator = 'ed25519:", "operator = 'ed25519:00", "`mesh.operator`: "),
-        ("[mesh]", "repository = 'gate'\n[mesh]", "`repository`: the mesh file does not list a repository `gate`"),
+        (
+            "[mesh]",
+            "repository = 'gate'\n[mesh]",
+            "`repository`: the mesh file lists `gate` as a controller, not as a repository",
+        ),
         ("[mesh]", "rotation_seconds = 0\n[mesh]", "`rotation_seconds`: must be at least 1"),
         ("[mesh]", "rotation_seconds = 11\n[mesh]", "`rotation_seconds`: must be at most 10"),
         ("[mesh]", "frame = 'worst'\n[mesh]", "unknown variant `worst`"),
