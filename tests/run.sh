@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs every test of the project. Ends with a line "N passed, N failed" and fails if anything failed.
 # Needs Rust and a C compiler, as the project itself does, and on Debian installs what else the tests need: mosquitto, a
-# broker that real meshes use, and Python with three packages from PyPI, for a client in another language.
+# broker that real meshes use, Python with some packages from PyPI, for a client in another language and for another Bluetooth
+# stack, and QEMU, for virtual machines with real BlueZ (x86-64 only; tests/ble-vm).
 #
 #   FUZZ_SECONDS=600 tests/run.sh    a longer look at bad input (2 seconds for each parser by default)
 #   KILLS=5000 SEEDS=100             more kills of the repository (200), more bad air (4)
+#   ADVERTISEMENTS=1000000000        more bad radio (10,000,000)
+#   INJECTIONS=10000 DAMAGES=100000  more violations (1,000) and more damage (3,000) that audits must find
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -97,13 +100,16 @@ check 'lints' cargo clippy --workspace --all-targets --locked -- -D warnings
 check 'documentation' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
 # The daemons that the end-to-end tests start, as they are shipped.
 check 'release build' cargo build --release --locked --package consent-mesh
-suite 'tests' cargo test --workspace --exclude conformance --locked --no-fail-fast
+suite 'tests' cargo test --workspace --locked --no-fail-fast
 counted 'a client in another language' "$python/bin/python" tests/interop/run.py
-# Exploring models takes an optimised build.
-suite 'model checker' cargo test --package conformance --release --locked --no-fail-fast
-check 'every guard and effect is needed, or has a reason' cargo run --release --locked -p conformance -- verify --each-guard
-check 'benchmarks run' cargo bench -p pilot-core -p mesh-runtime -p dc-gateway --locked -- --test
-check 'benchmarks of the mesh run' cargo bench -p consent-mesh-tests --locked -- --test
+counted 'a reader of traces in another language' "$python/bin/python" tests/interop/trace_check.py
+# Virtual machines with real BlueZ, emulated controllers, and a recording of what they said.
+counted 'Bluetooth' tests/ble-vm/run.sh
+counted 'another Bluetooth stack' "$python/bin/python" tests/interop/ble_frames.py
+# The tests have built it.
+check 'every guard and effect is needed, or has a reason' "${CARGO_TARGET_DIR:-target}/debug/conform" verify --each-guard
+check 'benchmarks run' cargo test --workspace --locked --bench language --bench frame --bench filter --bench audit \
+  --bench mesh -- --test
 check 'cargo run --release' cargo run --release --locked
 
 echo "$passed passed, $failed failed"

@@ -107,6 +107,12 @@ pub(crate) enum Failure {
     /// A name that the example needs and its vocabulary does not have.
     #[error("the example's vocabulary has no {0}")]
     Example(&'static str),
+    /// A configuration of a daemon.
+    #[error("{}", visible(.0))]
+    Configuration(String),
+    /// A radio that cannot be listened to.
+    #[error("the air: {0}")]
+    Air(String),
     /// The demo cannot go on.
     #[error("the demo: {0}")]
     Demo(String),

@@ -3,9 +3,11 @@
 //!
 //! Nothing here knows the answers: the daemons decide, and the demo asks them what they did.
 
+mod audit;
 mod cast;
 mod children;
 mod report;
+mod table;
 
 use std::fs::Permissions;
 use std::io::{ErrorKind, Write as _};
@@ -18,13 +20,15 @@ use consent_mesh::layout::Layout;
 use mesh_runtime::air::simulated::{Hub, World};
 use mesh_runtime::broker::Broker;
 use mesh_runtime::daemon::control::ask;
+use mesh_runtime::daemon::state_file;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::cast::{Attitude, Cast, MAX_CAST, Person, REPOSITORY};
 use self::children::Daemon;
-use self::report::{Report, Table};
+use self::report::Report;
+use self::table::{Size, Table};
 use crate::console::{Answer, Console, Failure};
 
 /// How long everybody together may take to start.
@@ -42,9 +46,12 @@ Examples:
   consent-mesh demo
   consent-mesh demo --seconds 60 --subjects 12
   consent-mesh demo --keep mall            keep everything: traces, configurations, data
+  consent-mesh demo --tamper               somebody changes a record before the audit
   consent-mesh demo --json
 
-Exit codes: 0 done, 1 a daemon failed, 2 errors.")]
+At the end the traces of all of them are audited, as `conform audit` does.
+
+Exit codes: 0 done and conforms, 1 a daemon failed or the audit found a violation, 2 errors or damaged traces.")]
 pub(crate) struct Demo {
     /// How long it runs
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=86_400))]
@@ -58,6 +65,9 @@ pub(crate) struct Demo {
     /// Keep everything in this directory, which must not exist yet
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Change one record of a trace before the audit, which must find it
+    #[arg(long)]
+    tamper: bool,
     /// Print one JSON object at the end, and nothing else
     #[arg(long)]
     json: bool,
@@ -65,7 +75,7 @@ pub(crate) struct Demo {
 
 impl Default for Demo {
     fn default() -> Self {
-        Self { seconds: 15, subjects: 5, controllers: 3, keep: None, json: false }
+        Self { seconds: 15, subjects: 5, controllers: 3, keep: None, tamper: false, json: false }
     }
 }
 
@@ -111,24 +121,36 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
     }
     let outcome = play.start().and_then(|()| play.watch(&mut ended, console));
     let report = outcome.and_then(|()| play.ask_everybody());
+    let shown = play.show_consents();
     let killed = children::end(std::mem::take(&mut play.daemons));
     runtime.block_on(async {
         hub.stop().await;
         broker.stop().await;
     });
     let report = report?;
-    if demo.keep.is_some() {
-        cast::write_openings(&play.layout, &play.people).map_err(failed)?;
-    }
+    shown?;
+    cast::write_openings(&play.layout, &play.people).map_err(failed)?;
     if !killed.is_empty() {
         console.complain(format_args!("{} had to be killed", killed.join(", ")));
     }
+    let gate = play.controllers.first().map(|cast| cast.name.clone()).filter(|_| demo.tamper);
+    let tampered = gate.map(|gate| audit::tamper(&play.layout, &gate)).transpose().map_err(failed)?;
+    let audited = audit::judge(&play.layout).map_err(failed)?;
     if demo.json {
-        writeln!(console, "{}", report.json(&play.layout, demo.keep.is_some()))?;
+        writeln!(console, "{}", report.json(&play.layout, demo.keep.is_some(), &audited))?;
     } else {
         report.print(&play.layout, demo.keep.is_some(), console)?;
+        if let Some(tampered) = tampered {
+            let audit::Tampered { device, record } = tampered;
+            writeln!(console, "\nSomebody has changed a bit in record {record} of the trace of {device}.")?;
+        }
+        writeln!(console, "\nThe audit of what they recorded:\n\n{}", conformance::audit::text::text(&audited))?;
     }
-    Ok(if killed.is_empty() { Answer::Yes } else { Answer::No })
+    Ok(match audited.exit_code(false) {
+        0 if killed.is_empty() => Answer::Yes,
+        2 => Answer::BadInput,
+        _ => Answer::No,
+    })
 }
 
 /// Ctrl-C or SIGTERM: both end the demo in order.
@@ -206,18 +228,18 @@ impl Play<'_> {
     /// Shows what happens, until the time is over or somebody presses Ctrl-C.
     fn watch(&mut self, ended: &mut Ended, console: &mut Console) -> Result<(), Failure> {
         let (begun, lasts) = (Instant::now(), Duration::from_secs(self.demo.seconds));
-        let mut table = Table::new(console.is_terminal());
+        let mut table = Table::default();
         let mut has_changed_minds = false;
         while begun.elapsed() < lasts {
             self.check_alive()?;
             if !self.demo.json {
                 let report = self.ask_everybody()?;
                 let left = lasts.saturating_sub(begun.elapsed()).as_secs();
-                table.show(&report, left, console)?;
+                table.show(report.lines(), Some(left), Size::of_terminal(), console)?;
             }
             if !has_changed_minds && begun.elapsed() >= lasts / 2 {
                 has_changed_minds = true;
-                self.change_minds(console)?;
+                self.change_minds(&mut table, console)?;
             }
             let wait = REFRESH.min(lasts.saturating_sub(begun.elapsed()));
             let is_interrupted = async { tokio::time::timeout(wait, ended.by_somebody()).await.is_ok() };
@@ -225,13 +247,17 @@ impl Play<'_> {
                 break;
             }
         }
+        if !self.demo.json {
+            table.show(self.ask_everybody()?.lines(), None, Size::of_terminal(), console)?;
+        }
         Ok(())
     }
 
-    fn change_minds(&self, console: &mut Console) -> Result<(), Failure> {
+    fn change_minds(&self, table: &mut Table, console: &mut Console) -> Result<(), Failure> {
         for person in self.people.iter().filter(|person| person.attitude == Attitude::ChangesHerMind) {
             if !self.demo.json {
-                writeln!(console, "\n  {} changes her mind: ds-gateway withdraw\n", person.name)?;
+                let what = format!("  {} changes her mind: ds-gateway withdraw\n", person.name);
+                table.say(&what, Size::of_terminal(), console)?;
             }
             ask(&self.layout.data(&person.name), &json!({ "command": "withdraw" })).map_err(failed)?;
         }
@@ -240,6 +266,16 @@ impl Play<'_> {
 
     fn ask(&self, name: &str, command: &str) -> Option<Value> {
         ask(&self.layout.data(name), &json!({ "command": command })).ok()
+    }
+
+    /// Controllers show an auditor what people have signed, which they can do only while they run.
+    fn show_consents(&self) -> Result<(), Failure> {
+        for cast in &self.controllers {
+            let answer = self.ask(&cast.name, "consents").unwrap_or_default();
+            let lines = dc_gateway::status::consents_in_lines(&answer);
+            state_file::store_bytes(&self.layout.consents(&cast.name), lines.as_bytes()).map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn ask_everybody(&self) -> Result<Report, Failure> {

@@ -3,11 +3,14 @@
 //! ```text
 //! ROOT/
 //!   mesh.toml, mesh.toml.sig      who takes part
+//!   operator.pub                  who says so
 //!   keys/DEVICE.key               secret keys, the operator's among them
 //!   config/DEVICE.toml            what `consent-mesh run … --config` reads
 //!   data/DEVICE/                  what the daemon keeps
 //!   traces/DEVICE/                what it did
 //!   audit/DEVICE.key              names the items in its trace
+//!   audit/DEVICE.opening          what a subject gives an auditor
+//!   audit/DEVICE.consents         signed consents that a controller shows
 //!   logs/DEVICE.log
 //! ```
 
@@ -15,6 +18,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ds_gateway::config::Config;
+use ds_gateway::opening::{Opening, OpeningError};
 use mesh_runtime::daemon::state_file;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use mesh_runtime::keys::{PublicKeys, SecretKeys};
@@ -28,6 +33,9 @@ use pilot_core::vocabulary::Declarations;
 const VALID_SECONDS: u64 = 24 * 3600;
 /// How far its beginning lies in the past, in seconds.
 const SINCE_SECONDS: u64 = 3600;
+
+/// The file with the operator's public key.
+const OPERATOR: &str = "operator.pub";
 
 /// Why there is no such mesh.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +91,7 @@ impl Layout {
             state_file::make_directory(&root.join(part)).map_err(failed)?;
         }
         let operator = SecretKeys::create(&root.join("keys/operator.key")).map_err(failed)?;
+        fs::write(root.join(OPERATOR), format!("{}\n", operator.public().signing)).map_err(failed)?;
         let now = SystemClock.now().unix();
         let draft = MeshDraft {
             serial: 0,
@@ -130,6 +139,24 @@ impl Layout {
         self.configure(name, &text)
     }
 
+    /// Writes what a subject gives an auditor, as `ds-gateway opening` prints it: `audit/NAME.opening`. Nothing, if her gateway
+    /// has never run.
+    pub fn open(&self, name: &str) -> Result<(), LayoutError> {
+        let config = Config::load(&self.config(name)).map_err(failed)?;
+        let opening = match Opening::of(&config) {
+            Err(OpeningError::NotYet(_)) => return Ok(()),
+            opening => opening.map_err(failed)?,
+        };
+        let json = opening.to_json().map_err(failed)?;
+        // For nobody else's eyes: that is how state is stored.
+        state_file::store_bytes(&self.audit_key(name).with_extension("opening"), json.as_bytes()).map_err(failed)
+    }
+
+    /// Where the signed consents lie that a controller shows an auditor.
+    pub fn consents(&self, name: &str) -> PathBuf {
+        self.audit_key(name).with_extension("consents")
+    }
+
     /// Signs the mesh file as it is now, with the next serial.
     pub fn sign(&mut self) -> Result<(), LayoutError> {
         self.draft.serial += 1;
@@ -171,6 +198,16 @@ impl Layout {
     /// The file with a device's audit key.
     pub fn audit_key(&self, name: &str) -> PathBuf {
         self.root.join("audit").join(format!("{name}.key"))
+    }
+
+    /// What a daemon did.
+    pub fn trace(&self, name: &str) -> PathBuf {
+        self.root.join("traces").join(name)
+    }
+
+    /// The file with the operator's public key.
+    pub fn operator_file(&self) -> PathBuf {
+        self.root.join(OPERATOR)
     }
 
     /// A device's secret keys.

@@ -1,11 +1,13 @@
-//! `consent-mesh`: author, check and compare PILOT privacy policies, and say who takes part in a mesh.
+//! `consent-mesh`: PILOT privacy policies, who takes part in a mesh, its daemons and a demo of them, and a look at the air.
 //!
 //! One file per group of commands; each command is a function from its arguments to an [`Answer`], which becomes
 //! the exit code. [`console`] is the only way to the terminal, [`input`] the only way to read files, [`replace`] to
 //! rewrite them.
 
+mod air;
 mod console;
 mod demo;
+mod doctor;
 mod example;
 mod generate;
 mod input;
@@ -20,11 +22,12 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mesh_runtime::daemon::BAD_CONFIGURATION;
 use pilot_core::diagnostic::is_invisible;
 
 use crate::console::{Answer, Console, Failure};
 
-/// Author, check and compare PILOT privacy policies
+/// Author and compare PILOT privacy policies, and run a mesh that obeys them
 ///
 /// A PILOT policy says who may collect which data, under which condition, for which purposes, until when, and to whom
 /// it may be transferred. People (data subjects) and organisations (data controllers) both write them; data may flow
@@ -50,7 +53,8 @@ A policy file (see `consent-mesh policy --help`):
       until 2024-04-19
   }
 
-Exit codes: 0 yes or fine, 1 no (refused, not formatted, findings with --deny), 2 bad input or usage.";
+Exit codes: 0 yes or fine, 1 no (refused, not formatted, findings with --deny), 2 bad input or usage.
+Of `run`, `repository`, `ds-gateway` and `dc-gateway`: 0 done, 1 could not go on or nobody answers, 64 bad configuration or usage.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -76,6 +80,11 @@ enum Command {
     DsGateway(ds_gateway::command::Arguments),
     /// Ask a data controller's gateway that runs; or run one
     DcGateway(dc_gateway::command::Arguments),
+    /// Watch the frames on the air, or decode a recorded advertisement
+    #[command(subcommand)]
+    Air(air::Command),
+    /// Can a gateway run here? Looks at Bluetooth, the clock and the broker, and says what to do
+    Doctor(doctor::Doctor),
     /// Run a daemon of a mesh
     #[command(subcommand)]
     Run(run::Command),
@@ -84,6 +93,9 @@ enum Command {
     /// Print the manual page, or write those of all commands into a directory
     Man(generate::Man),
 }
+
+/// The commands that are those of a daemon, and have its exit codes.
+const DAEMONS: [&str; 4] = ["repository", "ds-gateway", "dc-gateway", "run"];
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -115,6 +127,9 @@ fn usage(error: &clap::Error) -> ExitCode {
     };
     // Nobody can be told of a failure here.
     drop(printed);
+    if error.use_stderr() && std::env::args_os().nth(1).is_some_and(|command| DAEMONS.iter().any(|it| command == *it)) {
+        return ExitCode::from(BAD_CONFIGURATION);
+    }
     // 0 after help, 2 after an error.
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
@@ -127,6 +142,8 @@ fn run(command: Command, console: &mut Console) -> Result<Answer, Failure> {
         Command::Vocabulary(command) => vocabulary::run(command, console),
         Command::Keys(command) => keys::run(command, console),
         Command::Mesh(command) => mesh::run(command, console),
+        Command::Air(command) => air::run(command, console),
+        Command::Doctor(arguments) => doctor::run(&arguments, console),
         Command::Run(_) | Command::Repository(_) | Command::DsGateway(_) | Command::DcGateway(_) => Ok(Answer::Yes),
         Command::Completions(arguments) => generate::completions(&arguments, console),
         Command::Man(arguments) => generate::man(&arguments, console),

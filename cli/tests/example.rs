@@ -53,6 +53,16 @@ fn the_examples_are_formatted_and_without_findings() {
     }
 }
 
+/// All examples can be checked at once, each with the vocabulary beside it. The daemons speak that of the mall.
+#[test]
+fn every_example_has_its_vocabulary() {
+    let check = format!("\"$@\" {}/*/*.pilot", examples().display());
+    let ran = Directory::new().run_in_shell(&check, &["policy", "check", "--now", "2024-01-01"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    let read = |example: &str| std::fs::read_to_string(examples().join(example).join("vocabulary.toml")).unwrap();
+    assert_eq!(read("daemons"), read("mall"));
+}
+
 /// S10: the bookshop's own condition is strong enough for the visitor's; the advertiser is refused.
 #[test]
 fn a_visitor_of_the_mall_refuses_the_advertiser() {

@@ -1,4 +1,4 @@
-//! `vocabulary show` and `vocabulary check`, completions and manual pages.
+//! `vocabulary show` and `vocabulary check`, completions and manual pages, and what a wrong command line is answered.
 
 mod support;
 
@@ -102,4 +102,21 @@ fn manual_pages_refer_to_pages_that_exist() {
         }
     }
     assert!(references > 10, "{references}");
+}
+
+/// The commands of daemons have the exit codes of daemons, as their help says; the others have those of tools.
+#[test]
+fn a_wrong_command_line_has_the_exit_code_of_the_help() {
+    let directory = Directory::new();
+    for (arguments, code) in [
+        (["ds-gateway", "bogus"], 64),
+        (["dc-gateway", "bogus"], 64),
+        (["repository", "bogus"], 64),
+        (["run", "bogus"], 64),
+        (["policy", "bogus"], 2),
+        (["ds-gateway", "--help"], 0),
+    ] {
+        let ran = directory.run(&arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {}", ran.err);
+    }
 }

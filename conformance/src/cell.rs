@@ -99,6 +99,7 @@ impl<'s> Runner<'s> {
             policies: &self.scenario.policies,
             contacts: &self.scenario.contacts,
             now: self.scenario.times.get(clock).copied().unwrap_or_default(),
+            attested: None,
         }
     }
 
@@ -239,8 +240,9 @@ impl<'s> Runner<'s> {
             let edge = edge.or_else(|| enabled(&party.graph, instance, &after.device, action, &cx).next())?;
             let step = take(&party.graph, edge, instance, &mut after.device, action, &cx)?;
             let (device, instance) = (&after.device, &*instance);
-            let taken = Taken { before: &state, device, instance, action, step: &step };
-            match refines(&taken, &mut after.ghosts, came_with, &cx) {
+            let taken = Taken { device, instance, action, step: &step };
+            match refines(&taken, &mut state, &mut after.ghosts, came_with, &cx) {
+                Ok(_) if state != device.state => violation = violation.or(Some(Violation::Difference)),
                 Ok(evidence) => sent = step.message.map(|message| Transit { message, evidence }),
                 Err(found) => violation = violation.or(Some(found)),
             }

@@ -1,4 +1,4 @@
-//! `conform`: verifies models of the program graphs, and draws the graphs.
+//! `conform`: verifies models of the program graphs, draws them, and audits what was recorded of their runs.
 
 mod commands;
 
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Verify the program graphs that the daemons run.
+/// Verify the program graphs that the daemons run, and audit what they did.
 #[derive(Parser)]
 #[command(name = "conform", version)]
 struct Arguments {
@@ -16,14 +16,22 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Audit(commands::audit::Audit),
     Verify(commands::verify::Verify),
     Graph(commands::graph::Draw),
+    Show(commands::show::Show),
+    Simulate(commands::simulate::Simulate),
+    Inject(commands::inject::Inject),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Audit(asked) => asked.run(),
         Command::Verify(asked) => asked.run(),
         Command::Graph(asked) => asked.run(),
+        Command::Show(asked) => asked.run(),
+        Command::Simulate(asked) => asked.run(),
+        Command::Inject(asked) => asked.run(),
     };
     match done {
         Ok(code) => ExitCode::from(code),

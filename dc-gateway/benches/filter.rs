@@ -12,8 +12,9 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use dc_gateway::filter::{Filter, MAX_HELD, Verdict};
 use ed25519_dalek::SigningKey;
+use mesh_runtime::air::advertisement::find;
 use mesh_runtime::air::frame::{ControllerTag, Frame, MAX_EXTENDED_POLICY_BYTES};
-use mesh_runtime::air::{Address, AddressKind, FrameBytes, Sighting};
+use mesh_runtime::air::{Address, AddressKind, Carrier, FrameBytes, Sighting};
 use pilot_core::codec::Digest;
 use pilot_core::evidence::trace::Reason;
 use pilot_core::semantics::Epoch;
@@ -103,7 +104,7 @@ impl Sort {
 fn full_filter() -> Filter {
     let mut filter = Filter::new(MALL);
     filter.publish((0..4).map(|number| Digest([number; 32])).chain([policy()])).unwrap();
-    (0..MAX_HELD as u64).for_each(|number| filter.hold(address(number), AddressKind::Random, policy()));
+    (0..MAX_HELD as u64).for_each(|number| filter.hold(address(number), AddressKind::Random, policy(), None));
     filter
 }
 
@@ -135,5 +136,31 @@ fn look(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, look);
+/// The whole way: find the frame in an advertisement, decode it, decide.
+fn hear(criterion: &mut Criterion) {
+    let filter = full_filter();
+    let mut group = criterion.benchmark_group("advertisement");
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3)).sample_size(30);
+    group.throughput(Throughput::Elements(ROUND));
+    let advertisements: Vec<(Address, Vec<u8>)> = (0..ROUND)
+        .map(|number| {
+            let Sighting { address, frame, .. } = Sort::of_mix(number).sighting(number);
+            let frame = frame.as_slice();
+            let header = [2, 1, 6, frame.len() as u8 + 3, 0xff, 0xff, 0xff];
+            (address, [&header[..], frame].concat())
+        })
+        .collect();
+    group.bench_function("mix", |bench| {
+        bench.iter(|| {
+            let refused = |(address, advertisement): &&(Address, Vec<u8>)| {
+                let Ok(Some(frame)) = find(Carrier::default(), advertisement) else { return false };
+                !matches!(black_box(filter.look(&sighting(*address, frame), NOW)), Verdict::Judge(_))
+            };
+            assert_eq!(black_box(&advertisements).iter().filter(refused).count(), advertisements.len());
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, look, hear);
 criterion_main!(benches);

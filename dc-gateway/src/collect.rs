@@ -23,7 +23,7 @@ use pilot_core::vocabulary::ItemId;
 use crate::filter::{Candidate, Verdict};
 use crate::host::{Controller, Gateway};
 use crate::value::Heard;
-use crate::vault::{Change, Description, Handle, Record};
+use crate::vault::{Change, Description, Handle, Record, VaultError};
 
 /// Something that the graph judges, or will judge: a message can wait for its edge.
 pub(crate) struct Arrival {
@@ -61,7 +61,7 @@ impl Gateway {
             self.count("consent-signature");
             return Ok(None);
         }
-        let heard = Heard { address: sighting.address, kind: sighting.address_kind, signature };
+        let heard = Heard::new(sighting.address, sighting.address_kind, signature);
         self.judge(&candidate, heard, driver, now)
     }
 
@@ -106,7 +106,7 @@ impl Gateway {
             fate => {
                 self.arrivals.pop_back();
                 if fate == Fate::Elided(Some(Guard::NotYetHeld)) {
-                    self.hold(item, heard, candidate.policy);
+                    self.again(item, pseudonym, heard, candidate.policy, driver, now)?;
                 }
                 self.count(match fate {
                     Fate::Elided(Some(guard)) => Reason::of(guard).name(),
@@ -155,12 +155,53 @@ impl Gateway {
             Ok(secret) => self.changes.push(Change::Keep(Record { handle, description }, secret)),
             Err(error) => drop(self.fail(error)),
         }
-        self.hold(delivery.handover.item, heard, policy);
+        self.hold(delivery.handover.item, heard, policy, heard.signer());
         self.accepted = self.accepted.saturating_add(1);
     }
 
-    fn hold(&mut self, item: ItemId, heard: Heard, policy: Digest) {
-        self.filter.hold(heard.address, heard.kind, policy);
+    /// A consent to what is held was heard again. If it was signed and this one is not, or by another key, whoever can name the
+    /// address may take it back from now on: nobody can tell which of the two is the owner's.
+    fn again(
+        &mut self,
+        item: ItemId,
+        pseudonym: Pseudonym,
+        heard: Heard,
+        policy: Digest,
+        driver: &mut Controller<'_>,
+        now: Time,
+    ) -> Result<(), DriveError> {
+        // The vault is asked how it was heard first, so it must know what the graph knows.
+        self.flush(driver)?;
+        let (signer, revised) = self.first_heard(&pseudonym, policy, heard, now).map_err(|error| self.fail(error))?;
+        self.changes.extend(revised);
+        self.hold(item, heard, policy, signer);
+        Ok(())
+    }
+
+    /// The key that is asked for from now on, and what becomes of the record if this consent is another.
+    fn first_heard(
+        &self,
+        pseudonym: &Pseudonym,
+        policy: Digest,
+        heard: Heard,
+        now: Time,
+    ) -> Result<(Option<[u8; 32]>, Option<Change>), VaultError> {
+        for record in self.vault.held_of(pseudonym)? {
+            let known = self.vault.reveal(record.handle, now)?.as_ref().and_then(Heard::from_secret);
+            let Some(known) = known.filter(|_| record.description.policy == policy) else { continue };
+            let signer = known.signer();
+            if signer.is_none() || signer == heard.signer() {
+                return Ok((signer, None));
+            }
+            // INVARIANT: it is one byte longer than what was short enough.
+            let secret = Heard { is_contested: true, ..known }.to_secret().ok();
+            return Ok((None, secret.map(|secret| Change::Revise(record, secret))));
+        }
+        Ok((None, None))
+    }
+
+    fn hold(&mut self, item: ItemId, heard: Heard, policy: Digest, signer: Option<[u8; 32]>) {
+        self.filter.hold(heard.address, heard.kind, policy, signer);
         self.addresses.insert(item, heard.address);
     }
 

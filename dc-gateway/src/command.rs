@@ -11,8 +11,8 @@ use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::status::in_words;
-use crate::vault::Vault;
+use crate::status::{consents_in_lines, in_words};
+use crate::vault::{OpenError, Vault};
 
 const NAME: &str = "dc-gateway";
 
@@ -41,6 +41,11 @@ enum Command {
     Run(RunArguments),
     /// Say what a running gateway does: its policy, what it holds, what it refused
     Status(Asking),
+    /// Print the signed consents to what is held, for an auditor. This is secret: see --help
+    ///
+    /// A JSON object a line, with a person's address, the key that she made for this controller, and her signature. Nothing
+    /// else that this gateway tells has addresses. Give it only to an auditor, over a channel that nobody else reads.
+    Consents(Asking),
     /// Read the policy file again, and publish what it says
     Reload(Asking),
     /// Take the policy back: nothing is collected any more until `reload`; what is held stays until its deadline
@@ -64,6 +69,7 @@ impl Arguments {
         match self.command {
             Command::Run(arguments) => arguments.execute(),
             Command::Status(asking) => asking.ask(NAME, &json!({ "command": "status" }), in_any_words),
+            Command::Consents(asking) => asking.ask(NAME, &json!({ "command": "consents" }), shown_consents),
             Command::Reload(asking) => asking.ask(NAME, &json!({ "command": "reload" }), in_any_words),
             Command::WithdrawPolicy(asking) => asking.ask(NAME, &json!({ "command": "withdraw-policy" }), in_any_words),
         }
@@ -80,6 +86,8 @@ fn erase_what_is_due(data: &Path) {
     match Vault::open(&vault, &key, SystemClock.now()) {
         Ok((_, swept)) if swept.erased.is_empty() => {}
         Ok((_, swept)) => tracing::warn!(records = swept.erased.len(), "what is due was erased, without a record"),
+        // Another gateway runs here, and erases it.
+        Err(OpenError::InUse(_)) => {}
         Err(error) => tracing::error!(%error, "what is due could not be erased"),
     }
 }
@@ -104,6 +112,15 @@ impl RunArguments {
             done
         })
     }
+}
+
+/// The signed consents. That there are none is said beside them: an empty file says nothing to an auditor's reader.
+fn shown_consents(answer: &Value) -> String {
+    let lines = consents_in_lines(answer);
+    if lines.is_empty() {
+        eprintln!("{NAME}: nothing that is held came with a signature, so there is no consent to show");
+    }
+    lines
 }
 
 /// What it said, or its status.

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mesh_runtime::air::Address;
-use mesh_runtime::air::simulated::{HubAddress, Participant};
 use mesh_runtime::daemon::Failure;
-use mesh_runtime::daemon::config::{self, AirSection, Loaded, MeshSection, parse_address};
+use mesh_runtime::daemon::config::{self, AirSection, AirSetting, MeshSection, parse_address};
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use mesh_runtime::keys::SecretKeys;
@@ -103,7 +102,9 @@ pub struct Config {
     /// Where messages go.
     pub broker: Endpoint,
     /// The radio.
-    pub air: (HubAddress, Participant),
+    pub air: AirSetting,
+    /// Its own address in a simulated air.
+    pub address: Address,
     /// Where applications learn of observations.
     pub applications: Option<PathBuf>,
 }
@@ -143,7 +144,14 @@ impl Config {
         let compact_seconds = compact_seconds.map_err(|error| refuse("compact_seconds", &error))?;
         let broker =
             file.broker.resolved(|path| loaded.resolve(path)).load().map_err(|error| refuse("broker", &error))?;
-        let air = radio(&loaded, tag)?;
+        let air = file.air.setting().map_err(|error| refuse("air", &error))?;
+        let address = match &file.address {
+            Some(_) if matches!(air, AirSetting::Bluez(_)) => {
+                return Err(refuse("address", &"a Bluetooth adapter has an address of its own"));
+            }
+            Some(text) => parse_address(text).map_err(|error| refuse("address", &error))?,
+            None => own_address(tag),
+        };
         let applications = file.applications.as_ref().map(|section| loaded.resolve(&section.socket));
         Ok(Self {
             name,
@@ -162,6 +170,7 @@ impl Config {
             compact_seconds,
             broker,
             air,
+            address,
             applications,
         })
     }
@@ -172,14 +181,8 @@ fn within(number: u64, most: u64) -> Result<u64, String> {
 }
 
 /// A gateway only listens, so any address does: one of its own making that nobody else has.
-fn radio(loaded: &Loaded<File>, tag: FrameTag) -> Result<(HubAddress, Participant), Failure> {
-    let refuse = |setting, problem: &dyn std::fmt::Display| Failure::configuration(loaded.refuse(setting, problem));
-    let FrameTag([a, b, c, d]) = tag;
-    let address = match &loaded.file.address {
-        Some(text) => parse_address(text).map_err(|error| refuse("address", &error))?,
-        None => Address::new([0x02, 0, a, b, c, d]),
-    };
-    loaded.file.air.participant(address).map_err(|error| refuse("air.simulated", &error))
+const fn own_address(FrameTag([a, b, c, d]): FrameTag) -> Address {
+    Address::new([0x02, 0, a, b, c, d])
 }
 
 /// The file with the policy, and which one of its policies.

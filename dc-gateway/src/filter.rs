@@ -9,7 +9,7 @@
 //! | `AddressedToMe` | the frame has this device's tag |
 //! | `PublishedByMe` | its digest begins like that of a published policy |
 //! | `Fresh` | its epoch is near the present one |
-//! | `NotYetHeld` | the address is not held under that policy |
+//! | `NotYetHeld` | the address is not held under that policy, or by another key |
 //!
 //! **It never decides for a "yes".** What passes is a [`Candidate`], which the graph judges. What is refused, the graph
 //! refuses at the same moment: at least the guard that the [`Reason`] is of does not hold. The graph may name an earlier
@@ -23,10 +23,10 @@
 //!
 //! Looking allocates nothing, whatever was heard.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use mesh_runtime::air::frame::{ControllerTag, DigestPrefix, Frame, FrameError, Header};
+use mesh_runtime::air::frame::{ControllerTag, DigestPrefix, Frame, FrameError, Header, KEY_BYTES};
 use mesh_runtime::air::{Address, AddressKind, Sighting};
 use mesh_runtime::driver::limits::{MAX_HELD_RECEIPTS, MAX_OWN_POLICIES};
 use pilot_core::codec::Digest;
@@ -46,7 +46,8 @@ pub struct Filter {
     tag: ControllerTag,
     /// Each digest after the part of it that frames have. No two parts are equal; in their order.
     published: Vec<(DigestPrefix, Digest)>,
-    held: BTreeSet<Held>,
+    /// With the key by which it was signed, if only that key can take it back.
+    held: BTreeMap<Held, Option<[u8; KEY_BYTES]>>,
 }
 
 /// That an address is held under a policy. In the order of addresses, because that is how they are released.
@@ -95,7 +96,7 @@ pub enum PublishError {
 impl Filter {
     /// For the device with this tag. It has published nothing and holds nothing, so everything is refused.
     pub const fn new(tag: ControllerTag) -> Self {
-        Self { tag, published: Vec::new(), held: BTreeSet::new() }
+        Self { tag, published: Vec::new(), held: BTreeMap::new() }
     }
 
     /// These policies, and no others, are published from now on. What is held under others is remembered all the same:
@@ -118,9 +119,12 @@ impl Filter {
 
     /// The graph has this address under this policy: broadcasts that repeat it are refused from now on. Also to be called
     /// when the graph says so of what the filter had no room for, or has not seen since a restart.
-    pub fn hold(&mut self, address: Address, kind: AddressKind, policy: Digest) {
-        if self.held.len() < MAX_HELD {
-            self.held.insert(Held { address, kind, policy });
+    ///
+    /// With the key that signed it, consents without that key still pass: they change who can take it back.
+    pub fn hold(&mut self, address: Address, kind: AddressKind, policy: Digest, signer: Option<[u8; KEY_BYTES]>) {
+        let held = Held { address, kind, policy };
+        if self.held.len() < MAX_HELD || self.held.contains_key(&held) {
+            self.held.insert(held, signer);
         }
     }
 
@@ -128,7 +132,8 @@ impl Filter {
     pub fn release(&mut self, address: Address, kind: AddressKind) {
         let of = |policy| Held { address, kind, policy };
         let all = of(Digest([0; 32]))..=of(Digest([u8::MAX; 32]));
-        while let Some(held) = self.held.range(all.clone()).next().copied() {
+        while let Some((held, _)) = self.held.range(all.clone()).next() {
+            let held = *held;
             self.held.remove(&held);
         }
     }
@@ -164,8 +169,10 @@ impl Filter {
         let published = found.ok().and_then(|at| self.published.get(at));
         let (_, policy) = *published.ok_or(Reason::PolicyNotOurs)?;
         let epoch = header.epoch.fresh_at(now).ok_or(Reason::NotFresh)?;
-        if self.held.contains(&Held { address: sighting.address, kind: sighting.address_kind, policy }) {
-            return Err(Reason::AlreadyHeld);
+        match self.held.get(&Held { address: sighting.address, kind: sighting.address_kind, policy }) {
+            Some(None) => return Err(Reason::AlreadyHeld),
+            Some(signer) if *signer == header.key(sighting.frame.as_slice()) => return Err(Reason::AlreadyHeld),
+            Some(_) | None => {}
         }
         Ok((policy, epoch))
     }

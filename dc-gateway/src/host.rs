@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `start` | the device as the disk has it |
+//! | `start`, `follow` | the device as the disk has it |
 //! | `collect` | what the radio hears |
 //! | `notices` | what people take back |
 //! | `upload` | what is said to the repository |
@@ -10,7 +10,9 @@
 //!
 //! **Record, then act.** A step is in the trace before the vault changes. What the steps between two looks at the network
 //! change in the vault is one transaction, in [`Host::settle`], before anything is acknowledged, told to applications or
-//! shown to the user. If the vault fails, the daemon ends: the next start begins from what the vault has.
+//! shown to the user. The trace is synced before, and the transaction says how far it follows the trace: after a crash the
+//! next start does again what must not be forgotten (`follow`). If the vault fails, the daemon ends: the next start begins
+//! from what the vault has.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use mesh_runtime::link::Event as LinkEvent;
 use mesh_runtime::protocol::message::Message;
 use mesh_runtime::protocol::post::{Opened, Post};
 use mesh_runtime::protocol::requests::Requests;
+use mesh_runtime::recorder::Position;
 use pilot_core::evidence::envelope::Sender;
 use pilot_core::evidence::mesh::FrameTag;
 use pilot_core::evidence::trace::action::Word;
@@ -96,6 +99,8 @@ pub(crate) struct Gateway {
     pub(crate) vault: Vault,
     /// What the vault does not know yet, in the order of the steps.
     pub(crate) changes: Vec<Change>,
+    /// Up to where the vault follows the trace.
+    pub(crate) followed: Position,
     pub(crate) compact_seconds: u64,
     pub(crate) next_sweep: Time,
     pub(crate) applications: Option<Applications>,
@@ -116,15 +121,21 @@ impl Gateway {
     }
 
     /// Changes the vault as the recorded steps say, and tells applications what is new in it.
-    pub(crate) fn flush(&mut self) -> Result<(), DriveError> {
+    pub(crate) fn flush(&mut self, driver: &mut Controller<'_>) -> Result<(), DriveError> {
         self.check()?;
-        if self.changes.is_empty() {
+        let recorder = driver.recorder().recorder();
+        // INVARIANT: every recorded step has come by in `happened`, so `changes` has all that the trace says up to here.
+        let position = recorder.position();
+        if self.changes.is_empty() && !self.followed.is_far_behind(position) {
             return Ok(());
         }
+        // What the vault has, the trace has, also after the end of the machine.
+        recorder.sync().map_err(RecordError::new)?;
         let changes = std::mem::take(&mut self.changes);
-        if let Err(error) = self.vault.apply(&changes) {
+        if let Err(error) = self.vault.apply(&changes, position) {
             return Err(self.fail(error));
         }
+        self.followed = position;
         for change in &changes {
             if let (Change::Keep(record, _), Some(applications)) = (change, &self.applications) {
                 applications.tell(&self.observation(record).to_string());
@@ -253,13 +264,22 @@ impl Host<Journal> for Gateway {
                 }
                 return Ok(None);
             }
+            Some("consents") => {
+                match self.consents(now) {
+                    Ok(consents) => asked.answer(json!({ "consents": consents })),
+                    Err(error) => asked.refuse(error),
+                }
+                return Ok(None);
+            }
             Some("reload") => {
                 self.membership.look(now, true);
                 self.reload(driver, now)
             }
             Some("withdraw-policy") => self.withdraw_policy(driver, now),
             _ => {
-                asked.refuse("a gateway knows the commands `status`, `held`, `reload` and `withdraw-policy`");
+                asked.refuse(
+                    "a gateway knows the commands `status`, `held`, `consents`, `reload` and `withdraw-policy`",
+                );
                 return Ok(None);
             }
         };
@@ -300,7 +320,7 @@ impl Host<Journal> for Gateway {
     }
 
     fn settle(&mut self, driver: &mut Controller<'_>, now: Time) -> Result<Option<Time>, DriveError> {
-        self.flush()?;
+        self.flush(driver)?;
         self.membership.look(now, false);
         self.renew(driver, now)?;
         let recorder = driver.recorder().recorder();
@@ -332,7 +352,7 @@ impl Host<Journal> for Gateway {
         }
     }
 
-    fn checkpoint(&mut self, driver: &mut Controller<'_>) -> Result<(), RecordError> {
+    fn checkpoint(&mut self, driver: &mut Controller<'_>, _: Time) -> Result<(), RecordError> {
         driver.recorder().recorder().sync().map_err(RecordError::new)
     }
 }

@@ -21,18 +21,19 @@
 //! * [`filter`]: what of all that the radio hears is worth the graph's time.
 //! * [`vault`]: the personal data on disk, and what "erased" means; [`value`]: what is sealed there.
 //! * [`published`]: its signed statements; [`applications`]: who learns of observations.
-//! * `host`, with `start`, `collect`, `notices`, `upload` and `status`: what is done with what comes in.
+//! * `host`, with `start`, `follow`, `collect`, `notices`, `upload` and `status`: what is done with what comes in.
 
 pub mod applications;
 mod collect;
 pub mod command;
 pub mod config;
 pub mod filter;
+mod follow;
 mod host;
 pub mod notices;
 pub mod published;
 mod start;
-mod status;
+pub mod status;
 pub mod upload;
 pub mod value;
 pub mod vault;
@@ -40,8 +41,8 @@ pub mod vault;
 use std::future::Future;
 use std::sync::Arc;
 
-use mesh_runtime::air::Air;
-use mesh_runtime::daemon::config::join_air;
+use mesh_runtime::air::{Air, bluez};
+use mesh_runtime::daemon::config::AirSetting;
 use mesh_runtime::daemon::{Failure, control};
 use mesh_runtime::driver::clock::{Clock, SystemClock};
 use mesh_runtime::driver::run::{Sources, run as drive};
@@ -58,8 +59,10 @@ const MAX_INPUTS: usize = 1_024;
 /// Runs a gateway until it is asked to end.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), Failure> {
     let (link, events) = mqtt::connect(config.broker.clone());
-    let (hub, participant) = config.air;
-    let air = join_air(hub, participant).await?;
+    let air = match &config.air {
+        AirSetting::Bluez(settings) => bluez::listen(settings.clone()),
+        AirSetting::Simulated(simulated) => simulated.join(config.address).await?,
+    };
     run_on(config, link, events, air, &SystemClock, shutdown).await
 }
 
@@ -94,7 +97,11 @@ pub async fn run_on(
     let _ = tokio::time::timeout(mqtt::CLOSE_TIMEOUT, listener).await;
     match failure {
         Some(reason) => Err(Failure::Runtime(reason)),
-        None => done.map_err(Failure::runtime).and(closed.map_err(Failure::runtime)),
+        None => {
+            done.map_err(Failure::runtime).and(closed.map_err(Failure::runtime))?;
+            tracing::info!("stopped");
+            Ok(())
+        }
     }
 }
 

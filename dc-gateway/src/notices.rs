@@ -1,8 +1,9 @@
 //! What people take back. A notice is sealed for this device; it erases what is held of its item, leaves a tombstone, and
 //! is acknowledged once both are on the disk.
 //!
-//! If every consent to what is held of an address was signed, one of those keys takes it back. Otherwise whoever can name
-//! the address may: we err on the side of erasing, and nobody can keep others from it by a signed frame of her own. A notice that says nothing new is answered again and changes nothing.
+//! If every consent to what is held of an address was signed, and was never heard without that key, one of those keys takes
+//! it back. Otherwise whoever can name the address may: we err on the side of erasing, and nobody can keep others from it by a
+//! signed frame of her own, be it the first. A notice that says nothing new is answered again and changes nothing.
 
 use mesh_runtime::driver::{DriveError, Fate, Outcome};
 use mesh_runtime::journal::{self, Origin};
@@ -14,7 +15,6 @@ use pilot_core::evidence::envelope::{ChainHead, MessageId, Sender};
 use pilot_core::evidence::trace::action::Cause;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::graph::{self, Body};
-use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 
 use crate::host::{Controller, Gateway};
@@ -96,7 +96,7 @@ impl Gateway {
             }
         };
         // The vault is asked whose consent this was, so it must know what the graph knows.
-        self.flush()?;
+        self.flush(driver)?;
         let pseudonym = Pseudonym::of(&notice.item.reveal(), &self.audit);
         let signers = self.signers(&pseudonym, now).map_err(|error| self.fail(error))?;
         let is_signer = |key: &Option<[u8; 32]>| key.is_none_or(|key| notice.is_signed_by(&key, self.tag));
@@ -112,12 +112,12 @@ impl Gateway {
         self.take_back(opened, pseudonym, notice.withdrawal, driver, now)
     }
 
-    /// The keys that signed the consents to what is held of an owner; `None` for one that nobody signed.
+    /// The keys that signed the consents to what is held of an owner; `None` for one that was also heard without.
     fn signers(&self, pseudonym: &Pseudonym, now: Time) -> Result<Vec<Option<[u8; 32]>>, VaultError> {
         let mut signers = Vec::new();
         for record in self.vault.held_of(pseudonym)? {
             let heard = self.vault.reveal(record.handle, now)?.as_ref().and_then(Heard::from_secret);
-            signers.push(heard.and_then(|heard| heard.signature).map(|signature| signature.key));
+            signers.push(heard.and_then(|heard| heard.signer()));
         }
         Ok(signers)
     }
@@ -125,8 +125,7 @@ impl Gateway {
     /// Whether the tombstone says as much already. Whatever is held then was released later, and stays.
     fn is_known(&self, pseudonym: &Pseudonym, withdrawal: Withdrawal, driver: &mut Controller<'_>, now: Time) -> bool {
         let Some(item) = self.guests.get(pseudonym).and_then(|guest| guest.item) else { return false };
-        // As the graph counts a notice from a clock that is ahead.
-        let said = withdrawal.epoch.min(Epoch::last_at(now));
+        let said = withdrawal.counted_at(now).epoch;
         let device = driver.device();
         let is_held = device.state.receipts_of(item).next().is_some();
         let known = device.memory.tombstones.get(&item);

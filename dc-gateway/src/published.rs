@@ -4,15 +4,22 @@
 //! A statement is on the disk before anybody hears of it, so no version is ever used twice. A policy that was published
 //! stays here until it is withdrawn (S17) or its deadline has passed: until then people may consent to it. A withdrawn
 //! one stays until its deadline, because things may be held under it, and a restart must not publish it again.
+//!
+//! The trace says what is published: a statement counts once its upload is recorded, which is noted here before it leaves,
+//! and a withdrawal that was not recorded when a run ended is recorded by the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mesh_runtime::daemon::state_file::{self, StateError};
+use mesh_runtime::journal::Sent;
 use mesh_runtime::keys::SecretKeys;
+use mesh_runtime::recorder::Position;
 use pilot_core::codec::{self, Digest};
+use pilot_core::evidence::envelope::{ChainHead, MessageId};
+use pilot_core::evidence::hex::{self, Hex};
 use pilot_core::evidence::statement::Content;
 use pilot_core::evidence::{DeviceName, MeshFile, PolicyStatement, StatementId};
 use pilot_core::policy::{Choice, Policy};
@@ -80,9 +87,16 @@ pub struct Published {
     author: Author,
     highest: u64,
     statements: BTreeMap<Digest, (Policy, Statement)>,
+    /// Those of the statements' policies of which an upload was recorded.
+    uploaded: BTreeSet<Digest>,
     withdrawn: BTreeMap<Digest, Policy>,
     /// A withdrawal that the repository has not acknowledged.
     withdrawal: Option<Statement>,
+    /// The envelope by which the trace says so.
+    sent: Option<Sent>,
+    /// Policies whose withdrawal is not known to be recorded, and where the trace ended before it could be.
+    unrecorded: BTreeSet<Digest>,
+    position: Option<Position>,
 }
 
 impl Published {
@@ -96,9 +110,20 @@ impl Published {
             author,
             highest: file.highest,
             statements: BTreeMap::new(),
+            uploaded: BTreeSet::new(),
             withdrawn: BTreeMap::new(),
             withdrawal: None,
+            sent: None,
+            unrecorded: BTreeSet::new(),
+            position: file.position,
         };
+        if let Some(SentFile { id, head }) = &file.sent {
+            let sent = || Some(Sent { id: MessageId(hex::decode(id)?), head: ChainHead(hex::decode(head)?) });
+            found.sent = Some(sent().ok_or_else(damaged)?);
+        }
+        for digest in &file.unrecorded {
+            found.unrecorded.insert(hex::decode(digest).map(Digest).ok_or_else(damaged)?);
+        }
         if let Some(said) = file.withdrawal {
             found.withdrawal = Some(said.read().ok_or_else(damaged)?);
         }
@@ -107,6 +132,9 @@ impl Published {
             let statement = entry.statement.read().ok_or_else(damaged)?;
             if let Some((digest, policy)) = read_policy(&bytes, &vocabulary, now) {
                 found.statements.insert(digest, (policy, statement));
+                if entry.uploaded {
+                    found.uploaded.insert(digest);
+                }
             }
         }
         for policy in file.withdrawn {
@@ -120,6 +148,12 @@ impl Published {
     pub fn policies(&self, now: Time) -> impl Iterator<Item = (&Digest, &Policy)> {
         let published = self.statements.iter().map(|(digest, (policy, _))| (digest, policy));
         published.filter(move |(_, policy)| now < policy.collection().usage.retention())
+    }
+
+    /// Those of them that the trace says to be published: an upload was recorded, and no withdrawal.
+    pub fn recorded(&self, now: Time) -> impl Iterator<Item = &Digest> {
+        let uploaded = self.policies(now).map(|(digest, _)| digest).filter(|digest| self.uploaded.contains(*digest));
+        uploaded.chain(&self.unrecorded)
     }
 
     /// Every policy under which something may be held, or was until a while ago.
@@ -145,6 +179,34 @@ impl Published {
     /// The withdrawal that the repository has not acknowledged.
     pub const fn withdrawal(&self) -> Option<&Statement> {
         self.withdrawal.as_ref()
+    }
+
+    /// The envelope of that withdrawal, if the trace has it.
+    pub const fn sent(&self) -> Option<Sent> {
+        self.sent
+    }
+
+    /// The policies whose withdrawal is not known to be recorded, and where the trace ended before it could be.
+    pub fn unrecorded(&self) -> Option<(Position, &BTreeSet<Digest>)> {
+        self.position.filter(|_| !self.unrecorded.is_empty()).map(|position| (position, &self.unrecorded))
+    }
+
+    /// An upload of a policy is recorded; it may leave when this returns.
+    pub fn upload_is_recorded(&mut self, policy: &Digest) -> Result<(), StateError> {
+        if self.statements.contains_key(policy) && self.uploaded.insert(*policy) { self.store() } else { Ok(()) }
+    }
+
+    /// The withdrawal of a policy is recorded; it may leave when this returns.
+    pub fn withdrawal_is_recorded(&mut self, policy: &Digest, sent: Sent) -> Result<(), StateError> {
+        self.unrecorded.remove(policy);
+        self.sent = Some(sent);
+        self.store()
+    }
+
+    /// The trace does not know of these withdrawals, nor that the policies were published: it is another one.
+    pub fn forget_unrecorded(&mut self) -> Result<(), StateError> {
+        (self.unrecorded, self.sent) = (BTreeSet::new(), None);
+        self.store()
     }
 
     /// A statement that can be uploaded now: the stored one, if it still opens and has more than half of its life left,
@@ -173,10 +235,23 @@ impl Published {
         self.statement(&digest).ok_or(PublishError::Versions)
     }
 
-    /// Takes all policies back: the statement that says so, which is on the disk when this returns.
-    pub fn withdraw(&mut self, now: Time) -> Result<&Statement, PublishError> {
+    /// Takes all policies back: the statement that says so, which is on the disk when this returns. The withdrawals of
+    /// those that the trace says to be published will be recorded after `position`.
+    pub fn withdraw(
+        &mut self,
+        published: BTreeSet<Digest>,
+        position: Position,
+        now: Time,
+    ) -> Result<&Statement, PublishError> {
+        (self.unrecorded, self.position, self.sent) = (published, Some(position), None);
+        self.withdraw_again(now)
+    }
+
+    /// The same, of what is withdrawn already: the statement has to be a higher one.
+    pub fn withdraw_again(&mut self, now: Time) -> Result<&Statement, PublishError> {
         let statement = self.sign(Content::Withdrawal, now)?;
         let published = std::mem::take(&mut self.statements);
+        self.uploaded.clear();
         self.withdrawn.extend(published.into_iter().map(|(digest, (policy, _))| (digest, policy)));
         self.withdrawal = Some(statement);
         self.store()?;
@@ -221,15 +296,20 @@ impl Published {
     fn store(&self) -> Result<(), StateError> {
         let vocabulary = &self.author.vocabulary;
         let text = |policy: &Policy| to_hex(&codec::encode(&Choice::Policy(policy.clone()), vocabulary));
-        let entry = |(policy, statement): &(Policy, Statement)| Entry {
+        let entry = |(digest, (policy, statement)): (&Digest, &(Policy, Statement))| Entry {
             policy: text(policy),
             statement: Said::write(statement),
+            uploaded: self.uploaded.contains(digest),
         };
+        let sent = |sent: &Sent| SentFile { id: Hex(&sent.id.0).to_string(), head: Hex(&sent.head.0).to_string() };
         let file = File {
             highest: self.highest,
-            published: self.statements.values().map(entry).collect(),
+            published: self.statements.iter().map(entry).collect(),
             withdrawn: self.withdrawn.values().map(text).collect(),
             withdrawal: self.withdrawal.as_ref().map(Said::write),
+            sent: self.sent.as_ref().map(sent),
+            unrecorded: self.unrecorded.iter().map(Digest::to_string).collect(),
+            position: self.position,
         };
         state_file::store(&self.path, &file)
     }
@@ -256,6 +336,16 @@ struct File {
     published: Vec<Entry>,
     withdrawn: Vec<String>,
     withdrawal: Option<Said>,
+    sent: Option<SentFile>,
+    unrecorded: Vec<String>,
+    position: Option<Position>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SentFile {
+    id: String,
+    head: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -263,6 +353,7 @@ struct File {
 struct Entry {
     policy: String,
     statement: Said,
+    uploaded: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

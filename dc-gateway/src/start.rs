@@ -1,7 +1,8 @@
 //! The device as the disk has it: what was published, what is held, what was taken back.
 //!
-//! What fell due while the daemon was down is erased before anything else happens ([`Vault::open`]). The device starts as
-//! if it still had it, so that the first thing it does is to erase it by the graph, and to record that.
+//! What the trace says and the rest of the disk does not is done first (`follow`). Then what fell due while the daemon was
+//! down is erased, before anything else happens. The device starts as if it still had it, so that the first thing it does
+//! is to erase it by the graph, and to record that.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -12,13 +13,13 @@ use mesh_runtime::daemon::{Failure, state_file};
 use mesh_runtime::driver::limits::Limits;
 use mesh_runtime::driver::pacing::{Pace, Pacing};
 use mesh_runtime::driver::run::Host as _;
-use mesh_runtime::driver::{Decision, Driver, Guest, Setup};
-use mesh_runtime::journal::{Journal, Names};
+use mesh_runtime::driver::{Decision, Guest, RecordError, Setup};
+use mesh_runtime::journal::{self, Names};
 use mesh_runtime::keys::{SecretKeys, secret_file};
 use mesh_runtime::link::{Filter as TopicFilter, Link};
 use mesh_runtime::protocol::post::Post;
 use mesh_runtime::protocol::requests::Requests;
-use mesh_runtime::recorder::{Identity, Recorder, Settings};
+use mesh_runtime::recorder::{Identity, Position, Recorder, Settings};
 use pilot_core::codec::{self, Digest};
 use pilot_core::evidence::envelope::Sender;
 use pilot_core::evidence::trace::GraphName;
@@ -34,6 +35,7 @@ use pilot_core::vocabulary::{DataType, Directory, Item as ItemEntry, ItemId, Var
 use crate::applications::Applications;
 use crate::config::Config;
 use crate::filter::Filter;
+use crate::follow;
 use crate::host::{Controller, Gateway};
 use crate::notices::Notices;
 use crate::published::{Author, Published};
@@ -55,7 +57,7 @@ impl Gateway {
         let unlisted = || Failure::configuration("the mesh file does not list this device and its repository");
         let me = names.id_of(&config.name).ok_or_else(unlisted)?;
         let repository = names.id_of(&config.repository).ok_or_else(unlisted)?;
-        let Disk { recorder, audit, vault, overdue, published } = Disk::open(&config, vocabulary, now)?;
+        let Disk { recorder, audit, vault, followed, overdue, published } = Disk::open(&config, vocabulary, now)?;
         let word = Word::new(vocabulary.datatypes.name(config.datatype)).map_err(Failure::runtime)?;
         let mut memory = Memory {
             vocabulary,
@@ -91,6 +93,7 @@ impl Gateway {
             refused: BTreeMap::new(),
             vault,
             changes: Vec::new(),
+            followed,
             compact_seconds: config.compact_seconds,
             next_sweep: Time::from_unix(now.unix().saturating_add(config.compact_seconds)),
             applications: applications.map_err(|error| Failure::runtime(format!("`applications.socket`: {error}")))?,
@@ -104,8 +107,8 @@ impl Gateway {
             source: config.source,
         };
         let contacts = Contacts { repository: Some(repository), sources: Vec::new() };
-        let driver = memory.into_driver(contacts, pacing(config.statement_seconds), recorder);
-        gateway.begin(driver, own, now)
+        let driver = memory.into_driver(contacts, pacing(config.statement_seconds), recorder, now);
+        gateway.begin(driver.map_err(Failure::runtime)?, own, now)
     }
 
     /// init, with the policy of the configuration unless it was withdrawn.
@@ -126,15 +129,17 @@ impl Gateway {
                 }
                 self.state(policy, &mut driver, now).map_err(Failure::runtime)?;
             }
-            None => {
-                tracing::warn!("the policy was withdrawn: nothing is collected until `dc-gateway reload`");
-                self.resume_withdrawal(now);
-            }
+            None => tracing::warn!("the policy was withdrawn: nothing is collected until `dc-gateway reload`"),
         }
         self.tell_filter(None, now).map_err(Failure::configuration)?;
         let own = own.into_iter().collect();
         let outcome = driver.decide(Decision::Init { own }, now).map_err(Failure::runtime)?;
         self.happened(outcome, &mut driver);
+        self.resume_withdrawal(now);
+        let unrecorded = self.published.unrecorded().map(|(_, digests)| digests.clone()).unwrap_or_default();
+        let policies = driver.context(now).policies;
+        let unrecorded = unrecorded.iter().filter_map(|digest| policies.by_digest(digest)).collect();
+        self.record_withdrawals(unrecorded, &mut driver, now).map_err(Failure::runtime)?;
         Ok((self, driver))
     }
 }
@@ -144,6 +149,8 @@ struct Disk {
     recorder: Recorder<Arc<SecretKeys>>,
     audit: AuditKey,
     vault: Vault,
+    /// Up to where the vault follows the trace.
+    followed: Position,
     /// What fell due while the daemon was down, and is gone from the vault.
     overdue: Vec<Description>,
     published: Published,
@@ -161,11 +168,11 @@ impl Disk {
         };
         // Before the rest: it locks the directory.
         let opened = Recorder::open(Settings::new(&config.trace), identity, Arc::clone(&config.keys), now);
-        let (recorder, found) = opened.map_err(Failure::runtime)?;
+        let (mut recorder, found) = opened.map_err(Failure::runtime)?;
         tracing::debug!(?found, "trace opened");
         let audit = audit_key(&config.audit_key, data)?;
-        let opened = Vault::open(&data.join("vault.redb"), &data.join("vault.key"), now);
-        let (vault, swept) = opened.map_err(Failure::runtime)?;
+        let unlocked = Vault::unlock(&data.join("vault.redb"), &data.join("vault.key"));
+        let (vault, swept, followed) = follow::catch_up(unlocked.map_err(Failure::runtime)?, &mut recorder, now)?;
         if !swept.erased.is_empty() {
             tracing::info!(records = swept.erased.len(), "what fell due while the daemon was down is erased");
         }
@@ -177,8 +184,26 @@ impl Disk {
             seconds: config.statement_seconds,
         };
         let published = Published::load(&data.join("published.json"), author, now).map_err(Failure::runtime)?;
-        Ok(Self { recorder, audit, vault, overdue: swept.erased, published })
+        let published = with_what_was_recorded(published, &recorder)?;
+        Ok(Self { recorder, audit, vault, followed, overdue: swept.erased, published })
     }
+}
+
+/// A run that ended while it withdrew policies may have recorded that, and not noted it.
+fn with_what_was_recorded(
+    mut published: Published,
+    recorder: &Recorder<Arc<SecretKeys>>,
+) -> Result<Published, Failure> {
+    let Some((position, _)) = published.unrecorded() else { return Ok(published) };
+    match follow::withdrawn_after(position, recorder).map_err(Failure::runtime)? {
+        Some(withdrawn) => {
+            for (policy, sent) in withdrawn {
+                published.withdrawal_is_recorded(&policy, sent).map_err(Failure::runtime)?;
+            }
+        }
+        None => published.forget_unrecorded().map_err(Failure::runtime)?,
+    }
+    Ok(published)
 }
 
 /// Uploads are repeated, at s₂ as anywhere else by the graph's leave.
@@ -219,7 +244,7 @@ impl<'v> Memory<'v> {
         for policy in published.known() {
             self.policies.intern(policy.clone(), self.vocabulary);
         }
-        for (digest, _) in published.policies(now) {
+        for digest in published.recorded(now) {
             if let Some(id) = self.policies.by_digest(digest) {
                 self.device.memory.published.insert(id);
                 self.device.state.policies.insert((self.device.id, id));
@@ -294,7 +319,13 @@ impl<'v> Memory<'v> {
         Some(item)
     }
 
-    fn into_driver(self, contacts: Contacts, pacing: Pacing, recorder: Recorder<Arc<SecretKeys>>) -> Controller<'v> {
+    fn into_driver(
+        self,
+        contacts: Contacts,
+        pacing: Pacing,
+        recorder: Recorder<Arc<SecretKeys>>,
+        now: Time,
+    ) -> Result<Controller<'v>, RecordError> {
         let setup = Setup {
             graph: &INDIRECT_CONTROLLER,
             vocabulary: self.vocabulary,
@@ -308,6 +339,6 @@ impl<'v> Memory<'v> {
             limits: Limits::default(),
             since: recorder.since(),
         };
-        Driver::new(setup, Journal::new(recorder, self.names))
+        journal::begin(setup, recorder, self.names, now)
     }
 }

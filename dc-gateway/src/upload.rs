@@ -4,7 +4,7 @@
 //! The statement exists, signed and on the disk, before the step that sends it is recorded: the record names it.
 
 use mesh_runtime::driver::run::Host as _;
-use mesh_runtime::driver::{Decision, DriveError, Outcome};
+use mesh_runtime::driver::{Decision, DriveError, Outcome, RecordError};
 use mesh_runtime::journal::new_id;
 use mesh_runtime::protocol::message::{Message, Refusal};
 use mesh_runtime::protocol::requests::MAX_RETRY_AFTER;
@@ -12,6 +12,7 @@ use pilot_core::codec::{self, Digest};
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use pilot_core::graph::{self, Body, Label, MessageKind};
 use pilot_core::policy::{Choice, Policy};
+use pilot_core::semantics::PolicyId;
 use pilot_core::value::Time;
 
 use crate::host::{Controller, Gateway};
@@ -82,18 +83,28 @@ impl Gateway {
     /// A step sends something: from now on it is said until it is acknowledged.
     pub(crate) fn sent(&mut self, message: &graph::Message, driver: &mut Controller<'_>, time: Time) {
         let Some(sent) = driver.recorder().next_sent() else { return };
-        let upload = match message.body {
-            Body::UploadPolicy { policy } => {
-                let digest = driver.context(time).policies.digest(policy);
-                let statement = digest.and_then(|digest| self.published.statement(&digest).cloned());
-                statement.map(|statement| Upload { statement, policy: digest })
+        let Some(digest) = message.policy().and_then(|policy| driver.context(time).policies.digest(policy)) else {
+            return;
+        };
+        // What is noted as recorded is so also after the end of the machine.
+        if let Err(error) = driver.recorder().recorder().sync() {
+            return drop(self.fail(error));
+        }
+        let (noted, upload) = match message.body {
+            Body::UploadPolicy { .. } => {
+                let statement = self.published.statement(&digest).cloned();
+                let upload = statement.map(|statement| Upload { statement, policy: Some(digest) });
+                (self.published.upload_is_recorded(&digest), upload)
             }
             Body::WithdrawPolicy { .. } => {
-                self.published.withdrawal().cloned().map(|statement| Upload { statement, policy: None })
+                let noted = self.published.withdrawal_is_recorded(&digest, sent);
+                (noted, self.published.withdrawal().cloned().map(|statement| Upload { statement, policy: None }))
             }
-            _ => None,
+            _ => return,
         };
-        if let Some(upload) = upload {
+        if let Err(error) = noted {
+            drop(self.fail(error));
+        } else if let Some(upload) = upload {
             self.ask(sent.id, upload, Some(sent.head), time);
         }
     }
@@ -112,10 +123,12 @@ impl Gateway {
         }
     }
 
-    /// Says a withdrawal that an earlier run could not get acknowledged.
+    /// Says a withdrawal that an earlier run could not get acknowledged, by the id that its record has.
     pub(crate) fn resume_withdrawal(&mut self, now: Time) {
-        if let (Some(statement), Ok(id)) = (self.published.withdrawal().cloned(), new_id()) {
-            self.ask(id, Upload { statement, policy: None }, None, now);
+        let sent = self.published.sent();
+        let id = sent.map_or_else(new_id, |sent| Ok(sent.id));
+        if let (Some(statement), Ok(id)) = (self.published.withdrawal().cloned(), id) {
+            self.ask(id, Upload { statement, policy: None }, sent.map(|sent| sent.head), now);
         }
     }
 
@@ -167,7 +180,7 @@ impl Gateway {
                 self.next_raise = Time::from_unix(now.unix().saturating_add(RAISE_SECONDS));
                 self.published.raise(stored);
                 let said = if is_withdrawal {
-                    self.published.withdraw(now).map(drop).map(|()| self.resume_withdrawal(now))
+                    self.published.withdraw_again(now).map(drop).map(|()| self.resume_withdrawal(now))
                 } else {
                     self.say_again(driver, now)
                 };
@@ -237,19 +250,37 @@ impl Gateway {
         Ok(Ok((format!("The policy {digest} is in force, and on its way to the repository."), Some(outcome))))
     }
 
-    /// Takes back every policy that is published.
-    pub(crate) fn withdraw_policy(&mut self, driver: &mut Controller<'_>, now: Time) -> Result<Changed, DriveError> {
-        let published: Vec<_> = driver.device().memory.published.iter().copied().collect();
-        if published.is_empty() {
-            return Ok(Err("no policy is published".into()));
-        }
-        if let Err(error) = self.published.withdraw(now) {
-            return Ok(Err(error.to_string()));
-        }
-        for policy in published {
+    /// withdrawPolicy↑ for each of these policies. The repository lists the current one, so its record comes last: its
+    /// envelope is the one that leaves.
+    pub(crate) fn record_withdrawals(
+        &mut self,
+        mut policies: Vec<PolicyId>,
+        driver: &mut Controller<'_>,
+        now: Time,
+    ) -> Result<(), DriveError> {
+        policies.sort_by_key(|policy| driver.device().memory.current.contains(policy));
+        for policy in policies {
             let outcome = driver.decide(Decision::WithdrawPolicy { policy }, now)?;
             self.happened(outcome, driver);
         }
+        Ok(())
+    }
+
+    /// Takes back every policy that is published.
+    pub(crate) fn withdraw_policy(&mut self, driver: &mut Controller<'_>, now: Time) -> Result<Changed, DriveError> {
+        let published: Vec<PolicyId> = driver.device().memory.published.iter().copied().collect();
+        if published.is_empty() {
+            return Ok(Err("no policy is published".into()));
+        }
+        let policies = driver.context(now).policies;
+        let digests = published.iter().filter_map(|policy| policies.digest(*policy)).collect();
+        let recorder = driver.recorder().recorder();
+        // After a crash the trace is read from here on.
+        recorder.sync().map_err(RecordError::new)?;
+        if let Err(error) = self.published.withdraw(digests, recorder.position(), now) {
+            return Ok(Err(error.to_string()));
+        }
+        self.record_withdrawals(published, driver, now)?;
         // After the graph has withdrawn them.
         self.tell_filter(None, now).map_err(|problem| self.fail(problem))?;
         tracing::info!("the policy is withdrawn; nothing is collected");

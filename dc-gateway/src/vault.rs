@@ -5,6 +5,8 @@
 //! * **Nothing that is due can be read.** [`Vault::open`] erases everything whose deadline has passed while the daemon
 //!   was down before it returns, and [`Vault::reveal`] refuses what is due but not yet swept.
 //! * **Changes are durable** when a method returns, and each method is one transaction.
+//! * **It follows the trace.** What recorded steps mean for it is applied together with the position in the trace up to
+//!   which it is then done ([`Vault::apply`]), so after a crash it is known what is missing ([`Unswept`]).
 //! * **Values are sealed** (XChaCha20-Poly1305) with a key per record, bound to the rest of the record; the record keys
 //!   are sealed with the vault's key, which lives in a file of its own. Without either there is no value.
 //! * **Values do not leak.** [`Vault::reveal`] is the only way to one, and [`Secret`] shows nothing in `Debug`.
@@ -31,6 +33,7 @@ mod tables;
 use std::fmt;
 use std::path::PathBuf;
 
+use mesh_runtime::recorder::Position;
 use pilot_core::codec::Digest;
 use pilot_core::evidence::Pseudonym;
 use pilot_core::graph::message::Withdrawal;
@@ -39,7 +42,7 @@ use pilot_core::value::Time;
 use redb::{Database, ReadableTable as _, ReadableTableMetadata, WriteTransaction};
 use zeroize::Zeroizing;
 
-pub use self::open::OpenError;
+pub use self::open::{OpenError, Unswept};
 use self::seal::{RecordKey, SealError, VaultKey};
 
 /// The longest value. Addresses have six bytes; this leaves room for other datatypes.
@@ -136,6 +139,8 @@ pub struct Record {
 pub enum Change {
     /// An item is kept.
     Keep(Record, Secret),
+    /// What is known of an item that is held is another value now.
+    Revise(Record, Secret),
     /// Everything of one owner is erased.
     Erase(Pseudonym),
     /// Likewise, because she took releases back; the tombstone stays.
@@ -168,6 +173,9 @@ pub enum VaultError {
     /// A record contradicts its seal: something else has written to the file.
     #[error("the record {0} is damaged")]
     Damaged(Handle),
+    /// It does not say how far it has followed the trace.
+    #[error("the vault is damaged: it does not say where in the trace it is")]
+    Position,
     /// The cipher refuses.
     #[error("cannot seal a record")]
     Seal,
@@ -225,15 +233,22 @@ impl Vault {
         Ok(handles)
     }
 
-    /// Makes changes in their order, all or none of them.
+    /// Makes the changes that a trace says up to a position, in their order, all or none of them.
     ///
-    /// If there is no room for a tombstone or a record, the answer is [`VaultError::Full`] and nothing has changed.
-    pub fn apply(&mut self, changes: &[Change]) -> Result<(), VaultError> {
+    /// The trace must be on the disk up to there. If there is no room for a tombstone or a record, the answer is
+    /// [`VaultError::Full`] and nothing has changed.
+    pub fn apply(&mut self, changes: &[Change], position: Position) -> Result<(), VaultError> {
         self.write(|transaction| {
+            tables::Records::open(transaction)?.note(position)?;
             for change in changes {
                 let mut tables = tables::Records::open(transaction)?;
                 match change {
                     Change::Keep(record, value) => self.keep(&mut tables, record, value)?,
+                    Change::Revise(record, value) => {
+                        if tables.records.get(&record.handle.0)?.is_some() {
+                            self.seal(&mut tables, record, value)?;
+                        }
+                    }
                     Change::Erase(pseudonym) => {
                         tables.erase_of(pseudonym, Epoch(u64::MAX))?;
                     }
@@ -254,11 +269,29 @@ impl Vault {
         if tables.records.len()? >= MAX_RECORDS {
             return Err(VaultError::Full("it holds as many records as it may"));
         }
+        self.seal(tables, record, value)
+    }
+
+    fn seal(&self, tables: &mut tables::Records<'_>, record: &Record, value: &Secret) -> Result<(), VaultError> {
         let Record { handle, description } = record;
         let record_key = RecordKey::new()?;
         let sealed = record_key.seal(&tables::context(*handle, description), value)?;
         let wrapped = self.key.wrap(*handle, &record_key)?;
         tables.insert(*handle, description, &sealed, &wrapped)
+    }
+
+    /// Up to where in the trace its changes have been made.
+    pub fn position(&self) -> Result<Position, VaultError> {
+        tables::position(&self.database)
+    }
+
+    /// Erases every record, and follows the trace from a position on. Tombstones stay. Returns how many records.
+    fn erase_all(&mut self, position: Position) -> Result<u64, VaultError> {
+        self.write(|transaction| {
+            let mut tables = tables::Records::open(transaction)?;
+            tables.note(position)?;
+            Ok(tables.erase_due(Time::from_unix(u64::MAX))?.len() as u64)
+        })
     }
 
     /// The value of a record, unless it is unknown, erased or due.

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use dc_gateway::vault::{Change, Description, Handle, MAX_VALUE_BYTES, OpenError, Record, Secret, Swept, Vault};
 use mesh_runtime::keys::KeyFileError;
 use mesh_runtime::keys::secret_file::SecretFileError;
+use mesh_runtime::recorder::Position;
 use pilot_core::codec::Digest;
+use pilot_core::evidence::envelope::ChainHead;
 use pilot_core::evidence::{AuditKey, Pseudonym};
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::Epoch;
@@ -124,9 +126,12 @@ fn several_changes_are_one() {
         Change::Erase(pseudonym(3)),
         keep(3, 7),
     ];
-    vault.apply(&changes).unwrap();
+    assert_eq!(vault.position().unwrap(), Position::START);
+    let position = Position { next: 17, head: ChainHead([3; 32]) };
+    vault.apply(&changes, position).unwrap();
     drop(vault);
     let mut vault = place.open();
+    assert_eq!(vault.position().unwrap(), position, "also after compaction");
     let epochs = |vault: &Vault, person| {
         let held = vault.held_of(&pseudonym(person)).unwrap();
         held.iter().map(|record| record.description.epoch.0).collect::<Vec<_>>()
@@ -136,6 +141,23 @@ fn several_changes_are_one() {
     let held: Vec<Handle> = vault.records(None, 10).unwrap().iter().map(|record| record.handle).collect();
     vault.discard(&[held[0], Handle([0; 16])]).unwrap();
     assert_eq!(vault.records(None, 10).unwrap().iter().map(|record| record.handle).collect::<Vec<_>>(), held[1..]);
+}
+
+/// A vault whose trace is another one keeps what was taken back, and nothing else.
+#[test]
+fn without_its_trace_nothing_is_held() {
+    let place = Place::new();
+    let mut vault = place.open();
+    vault.insert(&[item(1, LATER, 5), item(2, NOW, 5)]).unwrap();
+    vault.withdraw(&pseudonym(3), Withdrawal { epoch: Epoch(5), until: LATER }).unwrap();
+    drop(vault);
+    let mut vault = Vault::unlock(&place.vault(), &place.key()).unwrap();
+    let position = Position { next: 4, head: ChainHead([1; 32]) };
+    assert_eq!(vault.erase_all(position).unwrap(), 2);
+    assert_eq!(vault.position().unwrap(), position);
+    let (vault, swept) = vault.sweep(NOW).unwrap();
+    assert!(swept.erased.is_empty() && swept.compacted);
+    assert_eq!((vault.count().unwrap(), vault.tombstones().unwrap().len()), (0, 1));
 }
 
 #[test]

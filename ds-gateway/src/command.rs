@@ -2,15 +2,18 @@
 
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use mesh_runtime::daemon;
+use mesh_runtime::air::bluez;
 use mesh_runtime::daemon::asking::Asking;
+use mesh_runtime::daemon::config::AirSetting;
+use mesh_runtime::daemon::{self, Failure};
 use serde_json::json;
 
 use crate::config::Config;
+use crate::opening::Opening;
 
 /// The name in messages.
 pub const NAME: &str = "ds-gateway";
@@ -63,6 +66,18 @@ enum Command {
     },
     /// Read your policies again
     Reload(Asking),
+    /// Print what an auditor needs to find you in traces. This is secret: see --help
+    ///
+    /// Traces name items by pseudonyms. An opening says which one is yours: it has your address, the key that makes the
+    /// pseudonyms of your trace, and the public key that your trace is signed with. Whoever has it knows that this device is
+    /// yours, and can tell from your trace what you released to whom and what you withdrew; together with a controller's
+    /// audit key, also what is yours in the controller's trace. Give it only to an auditor whom you trust, over a channel
+    /// that nobody else reads. It cannot be taken back. It does not let anybody act for you.
+    Opening {
+        /// The configuration (TOML)
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
 }
 
 /// What it takes to run a gateway.
@@ -91,8 +106,33 @@ impl Arguments {
                 asking.ask(NAME, &json!({ "command": "admit", "controller": controller }), words::admitted)
             }
             Command::Reload(asking) => asking.ask(NAME, &json!({ "command": "reload" }), words::reloaded),
+            Command::Opening { config } => print_opening(config),
         }
     }
+}
+
+/// Reads key files only, so a gateway may run meanwhile.
+fn print_opening(config: &Path) -> ExitCode {
+    let opening = Config::load(config).and_then(with_address);
+    let json =
+        opening.and_then(|config| Opening::of(&config).and_then(|opening| opening.to_json()).map_err(Failure::runtime));
+    match json {
+        Ok(json) => {
+            println!("{}", *json);
+            ExitCode::SUCCESS
+        }
+        Err(failure) => daemon::report(NAME, &failure),
+    }
+}
+
+/// An adapter knows its address, if the configuration does not say it.
+fn with_address(mut config: Config) -> Result<Config, Failure> {
+    if let (AirSetting::Bluez(settings), None) = (&config.air, config.address) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::runtime)?;
+        let facts = runtime.block_on(bluez::inspect(&settings.adapter)).map_err(Failure::runtime)?;
+        config.address = Some(facts.state.address);
+    }
+    Ok(config)
 }
 
 impl RunArguments {

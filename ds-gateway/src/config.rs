@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 
 use mesh_runtime::air::Address;
 use mesh_runtime::air::frame::Kind;
-use mesh_runtime::air::simulated::{HubAddress, Participant};
 use mesh_runtime::daemon::Failure;
-use mesh_runtime::daemon::config::{AirSection, ConfigError, Loaded, MeshSection, load, parse_address};
+use mesh_runtime::daemon::config::{AirSection, AirSetting, ConfigError, Loaded, MeshSection, load, parse_address};
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 use mesh_runtime::link::mqtt::{self, Endpoint};
@@ -45,13 +44,13 @@ struct File {
     refresh_seconds: u64,
     #[serde(default = "Timing::default_answer")]
     answer_seconds: u64,
-    #[serde(default = "Timing::default_rotation")]
-    rotation_seconds: u64,
+    rotation_seconds: Option<u64>,
     #[serde(default)]
     frame: FrameSetting,
     mesh: MeshSection,
     broker: mqtt::Settings,
     air: AirSection,
+    #[serde(default)]
     item: ItemSection,
     #[serde(default)]
     attributes: BTreeMap<String, toml::Value>,
@@ -62,7 +61,13 @@ struct File {
 struct ItemSection {
     #[serde(default = "ItemSection::default_datatype")]
     datatype: String,
-    address: String,
+    address: Option<String>,
+}
+
+impl Default for ItemSection {
+    fn default() -> Self {
+        Self { datatype: Self::default_datatype(), address: None }
+    }
 }
 
 impl ItemSection {
@@ -118,8 +123,12 @@ impl Timing {
         120
     }
 
-    const fn default_rotation() -> u64 {
-        1
+    /// BlueZ may send a frame every 1.28 seconds only, and takes a moment to put another one on the air.
+    const fn default_rotation(air: &AirSetting) -> u64 {
+        match air {
+            AirSetting::Bluez(_) => 2,
+            AirSetting::Simulated(_) => 1,
+        }
     }
 }
 
@@ -144,14 +153,12 @@ pub struct Config {
     pub repository: DeviceName,
     /// The broker.
     pub endpoint: Endpoint,
-    /// The air.
-    pub hub: HubAddress,
-    /// How she takes part in it.
-    pub participant: Participant,
+    /// The radio.
+    pub air: AirSetting,
     /// What sort of data the item is.
     pub datatype: DataType,
-    /// The item.
-    pub address: Address,
+    /// The item; `None` if it is whatever address the adapter has.
+    pub address: Option<Address>,
     /// What conditions can ask about her. `now` is not among them: that is the clock's.
     pub attributes: Vec<(Attribute, Value)>,
     /// How long things take.
@@ -191,14 +198,17 @@ impl Config {
             let hint = vocabulary.datatypes.hint(&file.item.datatype);
             loaded.refuse("item.datatype", format!("the mesh's vocabulary has no such datatype{hint}"))
         })?;
-        let address = parse_address(&file.item.address).map_err(|problem| loaded.refuse("item.address", problem))?;
+        let air = file.air.setting().map_err(|problem| loaded.refuse("air", problem))?;
+        let address = file.item.address.as_deref().map(parse_address).transpose();
+        let address = address.map_err(|problem| loaded.refuse("item.address", problem))?;
+        if address.is_none() && matches!(air, AirSetting::Simulated(_)) {
+            return Err(loaded.refuse("item.address", "in a simulated air, the address must be said"));
+        }
         let attributes = attributes::read(&file.attributes, &vocabulary);
         let attributes = attributes.map_err(|problem| loaded.refuse("attributes", problem))?;
         let endpoint =
             file.broker.resolved(|path| loaded.resolve(path)).load().map_err(|error| loaded.refuse("broker", error))?;
-        let air = file.air.participant(address).map_err(|problem| loaded.refuse("air", problem));
-        let (hub, participant) = air?;
-        let timing = timing(loaded)?;
+        let timing = timing(loaded, &air)?;
         let frame = file.frame;
         Ok(Self {
             name,
@@ -210,8 +220,7 @@ impl Config {
             vocabulary,
             repository,
             endpoint,
-            hub,
-            participant,
+            air,
             datatype,
             address,
             attributes,
@@ -221,8 +230,9 @@ impl Config {
     }
 }
 
-fn timing(loaded: &Loaded<File>) -> Result<Timing, ConfigError> {
+fn timing(loaded: &Loaded<File>, air: &AirSetting) -> Result<Timing, ConfigError> {
     let file = &loaded.file;
+    let rotation = file.rotation_seconds.unwrap_or(Timing::default_rotation(air));
     let within = |setting, seconds, most| match seconds {
         0 => Err(loaded.refuse(setting, "must be at least 1")),
         long if long > most => Err(loaded.refuse(setting, format!("must be at most {most}"))),
@@ -231,6 +241,6 @@ fn timing(loaded: &Loaded<File>) -> Result<Timing, ConfigError> {
     Ok(Timing {
         refresh: within("refresh_seconds", file.refresh_seconds, MAX_SECONDS)?,
         answer: within("answer_seconds", file.answer_seconds, MAX_SECONDS)?,
-        rotation: within("rotation_seconds", file.rotation_seconds, MAX_ROTATION_SECONDS)?,
+        rotation: within("rotation_seconds", rotation, MAX_ROTATION_SECONDS)?,
     })
 }

@@ -6,7 +6,9 @@
 //! * `user`: what she asks and decides.
 //!
 //! **Stored, then sent.** Frames and notices leave in [`Host::settle`] only, after the state that remembers them is on the
-//! disk: who may have the item is known after any crash. Falling silent does not wait for anything.
+//! disk: who may have the item is known after any crash. A step is recorded before that, so what she takes back is in the
+//! trace even if the state is not stored any more, and the next start takes it from there (`follow`). Falling silent does
+//! not wait for anything.
 
 mod policies;
 mod release;
@@ -14,7 +16,7 @@ mod user;
 
 use std::path::PathBuf;
 
-use mesh_runtime::air::{Address, Advertiser, Air, FrameBytes, Health};
+use mesh_runtime::air::{Address, AdvertiseError, Advertiser, Air, FrameBytes, Health};
 use mesh_runtime::daemon::control::Asked;
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::daemon::state_file;
@@ -25,6 +27,7 @@ use mesh_runtime::journal::Journal;
 use mesh_runtime::link::{self, Disconnection, Event, SubscribeError, Topic};
 use mesh_runtime::protocol::post::Post;
 use mesh_runtime::protocol::requests::Requests;
+use mesh_runtime::recorder::Position;
 use pilot_core::evidence::DeviceName;
 use pilot_core::graph::{Body, Label, Location, MessageKind};
 use pilot_core::policy::Choice;
@@ -64,20 +67,37 @@ enum Question {
 /// What she says on the air.
 #[derive(Debug)]
 pub struct Radio {
+    /// The item: what she speaks from.
+    address: Address,
     advertiser: Advertiser,
     health: Health,
     rotation: Rotation,
-    on_air: Option<(DeviceId, FrameBytes)>,
+    on_air: Vec<(DeviceId, FrameBytes)>,
+    /// What there was room for when frames were last made.
+    room: usize,
     setting: FrameSetting,
     keys: ConsentKeys,
 }
 
 impl Radio {
     /// A silent radio.
-    pub fn new(air: Air, rotation: Rotation, setting: FrameSetting, keys: ConsentKeys) -> Self {
+    pub fn new(air: Air, address: Address, rotation: Rotation, setting: FrameSetting, keys: ConsentKeys) -> Self {
         // She does not listen.
         let Air { advertiser, health, sightings: _ } = air;
-        Self { advertiser, health, rotation, on_air: None, setting, keys }
+        let room = advertiser.room();
+        Self { address, advertiser, health, rotation, on_air: Vec::new(), room, setting, keys }
+    }
+
+    /// Whether there is room for other frames than before. What a real radio can send is known only once it is there.
+    fn has_another_room(&mut self) -> bool {
+        let room = self.advertiser.room();
+        std::mem::replace(&mut self.room, room) != room
+    }
+
+    /// Says what is to be on the air.
+    fn say(&self) -> Result<(), AdvertiseError> {
+        let frames: Vec<FrameBytes> = self.on_air.iter().map(|(_, frame)| *frame).collect();
+        self.advertiser.advertise_all(&frames)
     }
 }
 
@@ -94,7 +114,6 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Gateway<'v> {
     about: About<'v>,
-    address: Address,
     repository: Repository,
     membership: Membership,
     own: OwnPolicies,
@@ -107,6 +126,8 @@ pub struct Gateway<'v> {
     remembered: Remembered,
     /// Whether the state has changed since it was stored.
     is_dirty: bool,
+    /// Up to where in the trace the stored state goes.
+    followed: Position,
     radio: Radio,
     place: Place,
     /// The clock's attribute, whether some policy reads it, and when it was last set.
@@ -136,13 +157,12 @@ impl<'v> Gateway<'v> {
         repository: Repository,
         post: Post,
         catalogue: Catalogue,
-        remembered: Remembered,
+        (remembered, followed): (Remembered, Position),
         radio: Radio,
         place: Place,
     ) -> Self {
         Self {
             about,
-            address: config.address,
             repository,
             membership: config.membership,
             own: config.own,
@@ -153,6 +173,7 @@ impl<'v> Gateway<'v> {
             is_stored: false,
             remembered,
             is_dirty: false,
+            followed,
             radio,
             place,
             clock: clock_attribute(about.vocabulary),
@@ -272,12 +293,15 @@ impl<'v> Gateway<'v> {
 
     /// Puts the state on the disk if it has changed.
     fn persist(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<(), DriveError> {
-        if self.is_dirty {
-            driver.recorder().recorder().sync().map_err(RecordError::new)?;
+        let recorder = driver.recorder().recorder();
+        let position = recorder.position();
+        if self.is_dirty || self.followed.is_far_behind(position) {
+            recorder.sync().map_err(RecordError::new)?;
             let memory = &driver.device().memory.clone();
-            let state = State::of(memory, &self.remembered, &driver.recorder().names, &self.about, now);
+            let (names, as_of) = (&driver.recorder().names, (position, now));
+            let state = State::of(memory, &self.remembered, names, &self.about, as_of);
             state_file::store(&self.place.state, &state).map_err(RecordError::new)?;
-            self.is_dirty = false;
+            (self.is_dirty, self.followed) = (false, position);
         }
         Ok(())
     }
@@ -285,7 +309,8 @@ impl<'v> Gateway<'v> {
     /// The first of several times at which there is something to do.
     fn wake(&self, now: Time) -> Time {
         let in_a_second = Time::from_unix(now.unix().saturating_add(1));
-        let is_ticking = self.reads_clock == Some(true) || self.is_news;
+        // A radio that comes back may have room for other frames.
+        let is_ticking = self.reads_clock == Some(true) || self.is_news || !self.radio.health.is_up();
         // What cannot be sent is not waited for.
         let due = if self.is_connected && self.is_in_force { self.requests.next_due() } else { None };
         let times = [due, self.radio.rotation.next_turn(), is_ticking.then_some(in_a_second)];
@@ -367,6 +392,9 @@ impl Host<Journal> for Gateway<'_> {
             self.silent_in = None;
             driver.repeat(BROADCAST);
         }
+        if self.radio.has_another_room() {
+            driver.repeat(BROADCAST);
+        }
         driver.recorder().recorder().tick(now).map_err(RecordError::new)?;
         if self.is_connected && std::mem::take(&mut self.is_new_connection) && Self::location(driver) == Location::S2 {
             // The graph's way to give up an answer; then it asks again, with another id.
@@ -396,7 +424,7 @@ impl Host<Journal> for Gateway<'_> {
         }
     }
 
-    fn checkpoint(&mut self, driver: &mut Driver<'_, Journal>) -> Result<(), RecordError> {
+    fn checkpoint(&mut self, driver: &mut Driver<'_, Journal>, _: Time) -> Result<(), RecordError> {
         self.fall_silent();
         driver.recorder().recorder().sync().map_err(RecordError::new)
     }

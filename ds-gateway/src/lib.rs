@@ -26,23 +26,26 @@
 //! * [`config`]: what it is told; [`command`]: the command line;
 //! * `host`: what it does with what its graph says, and its user;
 //! * [`catalogue`], `download`: Π; `decide`: yes or no, and why;
-//! * `frames`, `rotation`: what is on the air; `state`: what survives a restart.
+//! * `frames`, `rotation`: what is on the air; `state`, `follow`: what survives a restart;
+//! * [`opening`]: what she gives an auditor.
 
 pub mod catalogue;
 pub mod command;
 pub mod config;
 mod decide;
 mod download;
+mod follow;
 mod frames;
 mod host;
+pub mod opening;
 mod rotation;
 mod start;
 mod state;
 
 use std::future::Future;
 
-use mesh_runtime::air::Air;
-use mesh_runtime::daemon::config::join_air;
+use mesh_runtime::air::{Address, Air, bluez};
+use mesh_runtime::daemon::config::AirSetting;
 use mesh_runtime::daemon::{Failure, control};
 use mesh_runtime::driver::clock::{Clock, SystemClock};
 use mesh_runtime::driver::run::{self, Sources};
@@ -55,11 +58,31 @@ use self::config::Config;
 pub const MAX_WAITING_EVENTS: usize = 256;
 
 /// Runs a gateway until shutdown.
-pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), Failure> {
-    let air = join_air(config.hub, config.participant).await?;
+pub async fn run(mut config: Config, shutdown: impl Future<Output = ()>) -> Result<(), Failure> {
+    let mut shutdown = std::pin::pin!(shutdown);
+    let (air, address) = tokio::select! {
+        switched_on = switch_on(&config) => switched_on?,
+        () = &mut shutdown => return Ok(()),
+    };
+    config.address = Some(address);
     let (link, events) = mqtt::connect(config.endpoint.clone());
     run_with(config, (link, events), air, &SystemClock, shutdown).await
 }
+
+/// The radio, and the address that others will hear from it: the item. An adapter may have to be waited for.
+async fn switch_on(config: &Config) -> Result<(Air, Address), Failure> {
+    match (&config.air, config.address) {
+        (AirSetting::Bluez(settings), wanted) => {
+            let address = bluez::identify(settings, wanted).await.map_err(Failure::configuration)?;
+            Ok((bluez::speak(settings.clone(), address), address))
+        }
+        (AirSetting::Simulated(simulated), Some(address)) => Ok((simulated.join(address).await?, address)),
+        (AirSetting::Simulated(_), None) => Err(Failure::configuration(NO_ADDRESS)),
+    }
+}
+
+/// A configuration does not say the address, and nobody has asked the adapter.
+pub(crate) const NO_ADDRESS: &str = "the address that is consented to is not known";
 
 /// Runs a gateway over a link, an air and a clock.
 pub async fn run_with(

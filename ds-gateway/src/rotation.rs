@@ -1,4 +1,4 @@
-//! What is on the air, and for how long: one frame at a time, each in its turn.
+//! What is on the air, and for how long: one frame at a time, or as many as the radio can send, each in its turn.
 //!
 //! The order is shuffled each period. The set of accepted policies is a fingerprint of a person, and an order that stays the
 //! same would make it a clearer one.
@@ -34,7 +34,9 @@ pub struct Rotation {
     announcements: BTreeMap<DeviceId, Announcement>,
     /// Who comes next, last first.
     turns: Vec<DeviceId>,
-    on_air: Option<(DeviceId, Time)>,
+    on_air: Vec<DeviceId>,
+    /// When the turn of those ends.
+    until: Option<Time>,
     seconds: u64,
     chance: fastrand::Rng,
 }
@@ -42,7 +44,7 @@ pub struct Rotation {
 impl Rotation {
     /// Nothing to say yet; each frame will have its turn for so long.
     pub const fn new(seconds: u64, chance: fastrand::Rng) -> Self {
-        Self { announcements: BTreeMap::new(), turns: Vec::new(), on_air: None, seconds, chance }
+        Self { announcements: BTreeMap::new(), turns: Vec::new(), on_air: Vec::new(), until: None, seconds, chance }
     }
 
     /// Something new to say for a controller; it replaces what was said before.
@@ -60,38 +62,50 @@ impl Rotation {
         self.announcements.iter().map(|(controller, announcement)| (*controller, announcement))
     }
 
-    /// Whose frame is to be on the air now, and which; `may` says whether a frame may still be. What is stale is forgotten.
-    pub fn turn(&mut self, now: Time, may: impl Fn(DeviceId, &Announcement) -> bool) -> Option<(DeviceId, FrameBytes)> {
+    /// Whose frames are to be on the air now, at most `sets`, and which; `may` says whether a frame may still be. What is
+    /// stale is forgotten.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        sets: usize,
+        may: impl Fn(DeviceId, &Announcement) -> bool,
+    ) -> Vec<(DeviceId, FrameBytes)> {
         self.announcements.retain(|_, announcement| announcement.epoch.is_fresh_at(now));
-        let may = |controller: DeviceId, all: &BTreeMap<DeviceId, Announcement>| {
-            let allowed = all.get(&controller).filter(|announcement| may(controller, announcement));
-            allowed.map(|announcement| announcement.frame)
+        let allowed = |controller: DeviceId| {
+            let announcement = self.announcements.get(&controller).filter(|announcement| may(controller, announcement));
+            announcement.map(|announcement| (controller, announcement.frame))
         };
-        if let Some((controller, until)) = self.on_air.filter(|(_, until)| now < *until) {
-            // A clock that was set back must not keep one frame on the air for ever.
-            let is_turn = until.unix().saturating_sub(now.unix()) <= self.seconds;
-            if let (true, Some(frame)) = (is_turn, may(controller, &self.announcements)) {
-                return Some((controller, frame));
-            }
-        }
-        self.on_air = None;
+        // A clock that was set back must not keep one frame on the air for ever.
+        let is_turn = |until: &Time| now < *until && until.unix().saturating_sub(now.unix()) <= self.seconds;
+        self.until = self.until.filter(is_turn);
+        let mut said: Vec<_> = match self.until {
+            Some(_) => self.on_air.iter().filter_map(|controller| allowed(*controller)).take(sets).collect(),
+            None => Vec::new(),
+        };
         // Twice: what is left of this period, then a whole new one.
         for _ in 0..2 {
-            while let Some(controller) = self.turns.pop() {
-                if let Some(frame) = may(controller, &self.announcements) {
-                    self.on_air = Some((controller, Time::from_unix(now.unix().saturating_add(self.seconds))));
-                    return Some((controller, frame));
+            while said.len() < sets
+                && let Some(controller) = self.turns.pop()
+            {
+                if !said.iter().any(|(on_air, _)| *on_air == controller) {
+                    said.extend(allowed(controller));
                 }
+            }
+            if said.len() >= sets {
+                break;
             }
             self.turns = self.announcements.keys().copied().collect();
             self.chance.shuffle(&mut self.turns);
         }
-        None
+        self.on_air = said.iter().map(|(controller, _)| *controller).collect();
+        let end = || Time::from_unix(now.unix().saturating_add(self.seconds));
+        self.until = if said.is_empty() { None } else { Some(self.until.unwrap_or_else(end)) };
+        said
     }
 
-    /// When the next frame takes its turn; `None` while nothing is on the air.
-    pub fn next_turn(&self) -> Option<Time> {
-        self.on_air.map(|(_, until)| until)
+    /// When the next frames take their turn; `None` while nothing is on the air.
+    pub const fn next_turn(&self) -> Option<Time> {
+        self.until
     }
 }
 
@@ -120,7 +134,7 @@ mod tests {
 
     fn heard(rotation: &mut Rotation, seconds: std::ops::Range<u64>, refused: Option<usize>) -> Vec<usize> {
         let may = |controller: DeviceId, _: &Announcement| Some(controller.index()) != refused;
-        let turns = seconds.filter_map(|second| rotation.turn(at(second), may));
+        let turns = seconds.flat_map(|second| rotation.turn(at(second), 1, may));
         turns.map(|(controller, _)| controller.index()).collect()
     }
 
@@ -140,20 +154,41 @@ mod tests {
     #[test]
     fn what_may_not_be_said_is_not_said() {
         let mut rotation = rotation(2);
-        let (first, _) = rotation.turn(at(0), |_, _| true).unwrap();
-        let next = rotation.turn(at(0), |controller, _| controller != first);
-        assert!(next.is_some_and(|(controller, _)| controller != first), "at once");
-        assert_eq!(rotation.turn(at(0), |_, _| false), None);
+        let first = rotation.turn(at(0), 1, |_, _| true)[0].0;
+        let next = rotation.turn(at(0), 1, |controller, _| controller != first);
+        assert!(next[0].0 != first, "at once");
+        assert_eq!(rotation.turn(at(0), 1, |_, _| false), []);
         assert_eq!(rotation.next_turn(), None);
         assert_eq!(heard(&mut rotation, 1..4, Some(0)), [1, 1, 1]);
+    }
+
+    /// With several sets, turns are shared: everybody is heard sooner, and nobody twice at a time.
+    #[test]
+    fn several_sets_share_the_turns() {
+        let mut few = rotation(2);
+        for second in 0..10 {
+            assert_eq!(few.turn(at(second), 4, |_, _| true).len(), 2, "all of them, always");
+        }
+        let mut many = rotation(6);
+        let mut seen = BTreeSet::new();
+        for second in 0..2 {
+            let said = many.turn(at(second), 3, |_, _| true);
+            assert_eq!(said.len(), 3);
+            // Within the turn, nothing changes.
+            assert_eq!(many.turn(at(second), 3, |_, _| true), said);
+            seen.extend(said.iter().map(|(controller, _)| controller.index()));
+        }
+        assert_eq!(seen.len(), 6);
+        let one = many.turn(at(1), 1, |_, _| true);
+        assert_eq!(one.len(), 1, "a radio may lose its sets");
     }
 
     /// Frames that nobody would accept any more are not sent.
     #[test]
     fn stale_frames_are_forgotten() {
         let mut rotation = rotation(1);
-        assert!(rotation.turn(at(Epoch::SECONDS * Epoch::WINDOW), |_, _| true).is_some());
-        assert!(rotation.turn(at(Epoch::SECONDS * (Epoch::WINDOW + 1)), |_, _| true).is_none());
+        assert_eq!(rotation.turn(at(Epoch::SECONDS * Epoch::WINDOW), 1, |_, _| true).len(), 1);
+        assert_eq!(rotation.turn(at(Epoch::SECONDS * (Epoch::WINDOW + 1)), 1, |_, _| true), []);
         assert_eq!(rotation.announcements().count(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! From a configuration and a data directory to a gateway that can run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mesh_runtime::air::{Address, Air};
@@ -9,12 +9,12 @@ use mesh_runtime::daemon::state_file;
 use mesh_runtime::driver::limits::Limits;
 use mesh_runtime::driver::pacing::{Pace, Pacing};
 use mesh_runtime::driver::{Driver, Setup};
-use mesh_runtime::journal::{Journal, Names};
+use mesh_runtime::journal::{self, Journal, Names};
 use mesh_runtime::keys::{SecretKeys, secret_file};
 use mesh_runtime::link::Link;
 use mesh_runtime::protocol::changes_topic;
 use mesh_runtime::protocol::post::Post;
-use mesh_runtime::recorder::{Found, Identity, Recorder, Settings};
+use mesh_runtime::recorder::{Found, Identity, Position, Recorder, Settings};
 use pilot_core::evidence::trace::GraphName;
 use pilot_core::evidence::trace::action::{Item as TraceItem, Word};
 use pilot_core::evidence::{AuditKey, Pseudonym};
@@ -24,10 +24,12 @@ use pilot_core::semantics::{Contacts, Epoch, Policies};
 use pilot_core::value::{Kind, Time, Value};
 use pilot_core::vocabulary::{Directory, Item, ItemId, Variable, Vocabulary};
 
+use crate::NO_ADDRESS;
 use crate::catalogue::Catalogue;
 use crate::catalogue::verify::Reader;
 use crate::config::attributes::NOW;
 use crate::config::{Config, Timing};
+use crate::follow::Behind;
 use crate::frames::ConsentKeys;
 use crate::host::{Gateway, Place, Radio, Repository};
 use crate::rotation::Rotation;
@@ -41,26 +43,39 @@ pub fn prepare<'v>(
     air: Air,
     now: Time,
 ) -> Result<(Driver<'v, Journal>, Gateway<'v>), Failure> {
+    let address = config.address.ok_or_else(|| Failure::configuration(NO_ADDRESS))?;
     state_file::make_directory(&config.data).map_err(Failure::runtime)?;
     config.membership.remember().map_err(Failure::runtime)?;
-    let recorder = open_trace(&config, now)?;
+    let mut recorder = open_trace(&config, now)?;
     let audit = AuditKey::new(secret(&config.audit_key)?);
     let consent = ConsentKeys::new(secret(&config.data.join("consent.key"))?);
 
     let (mut directory, mut names) = config.membership.roll(vocabulary);
     let me = directory.add_stranger();
     names.device(me, config.name.clone());
-    let item = add_item(&config, vocabulary, &audit, &mut directory, &mut names)?;
+    let pseudonym = Pseudonym::of(&address.reveal(), &audit);
+    let item = add_item(&config, pseudonym, &mut directory, &mut names)?;
     let mut device = Device::new(me);
-    device.state.values.insert(Variable::Item(item), value(config.address));
+    device.state.values.insert(Variable::Item(item), value(address));
     for (attribute, value) in &config.attributes {
         device.state.values.insert(Variable::Attribute(*attribute), value.clone());
     }
 
-    let about = About { item, pseudonym: pseudonym(config.address, &audit), vocabulary };
+    let about = About { item, pseudonym, vocabulary };
     let place = Place { catalogue: config.data.join("policies.cbor"), state: config.data.join("state.json") };
-    let (remembered, since) = restore(&place.state, &mut device, &names, &about)?;
+    let Restored { mut remembered, since, position: mut followed } =
+        restore(&place.state, &mut device, &names, &about)?;
     let since = since.max(recorder.since());
+    let memory = &mut device.memory;
+    let mut behind =
+        Behind { memory, remembered: &mut remembered, names: &names, directory: &directory, about: &about };
+    if behind.catch_up(followed, &recorder)? {
+        // At once, so that the next crash finds its place in this trace.
+        recorder.sync().map_err(Failure::runtime)?;
+        let state = State::of(&device.memory, &remembered, &names, &about, (recorder.position(), now));
+        state_file::store(&place.state, &state).map_err(Failure::runtime)?;
+        followed = recorder.position();
+    }
     let reader = Reader { mesh: config.membership.mesh(), vocabulary, now };
     let stored = Catalogue::load(&place.catalogue, &config.repository, &reader).map_err(Failure::runtime)?;
     let is_stored = stored.is_some();
@@ -81,17 +96,18 @@ pub fn prepare<'v>(
         limits: Limits::default(),
         since,
     };
-    let driver = Driver::new(setup, Journal::new(recorder, names));
+    let driver = journal::begin(setup, recorder, names, now).map_err(Failure::runtime)?;
     let post = Post::of_subject(link).map_err(Failure::runtime)?;
-    let radio = Radio::new(air, Rotation::new(config.timing.rotation, fastrand::Rng::new()), config.frame, consent);
-    let mut gateway = Gateway::new(about, config, repository, post, catalogue, remembered, radio, place);
+    let rotation = Rotation::new(config.timing.rotation, fastrand::Rng::new());
+    let radio = Radio::new(air, address, rotation, config.frame, consent);
+    let mut gateway = Gateway::new(about, config, repository, post, catalogue, (remembered, followed), radio, place);
     gateway.is_stored = is_stored;
     gateway.subscribe().map_err(Failure::runtime)?;
     Ok((driver, gateway))
 }
 
 fn open_trace(config: &Config, now: Time) -> Result<Recorder<Arc<SecretKeys>>, Failure> {
-    let path = config.data.join("keys");
+    let path = keys_path(config);
     let keys = if path.exists() { SecretKeys::load(&path) } else { SecretKeys::create(&path) };
     let identity = Identity {
         device: config.name.clone(),
@@ -107,12 +123,13 @@ fn open_trace(config: &Config, now: Time) -> Result<Recorder<Arc<SecretKeys>>, F
     Ok(recorder)
 }
 
-fn secret(path: &Path) -> Result<zeroize::Zeroizing<[u8; secret_file::SECRET_BYTES]>, Failure> {
-    secret_file::load_or_create(path).map_err(Failure::runtime)
+/// Where the keys are that sign her trace.
+pub(crate) fn keys_path(config: &Config) -> PathBuf {
+    config.data.join("keys")
 }
 
-fn pseudonym(address: Address, audit: &AuditKey) -> Pseudonym {
-    Pseudonym::of(&address.reveal(), audit)
+fn secret(path: &Path) -> Result<zeroize::Zeroizing<[u8; secret_file::SECRET_BYTES]>, Failure> {
+    secret_file::load_or_create(path).map_err(Failure::runtime)
 }
 
 /// ν(item). It never leaves this process: a frame has the address by being sent with it.
@@ -123,15 +140,14 @@ fn value(address: Address) -> Value {
 
 fn add_item(
     config: &Config,
-    vocabulary: &Vocabulary,
-    audit: &AuditKey,
+    pseudonym: Pseudonym,
     directory: &mut Directory,
     names: &mut Names,
 ) -> Result<ItemId, Failure> {
     let owner = names.id_of(&config.name).ok_or_else(|| Failure::runtime("the gateway has no number"))?;
     let item = directory.add_item(Item { datatype: config.datatype, owner });
-    let datatype = Word::new(vocabulary.datatypes.name(config.datatype)).map_err(Failure::configuration)?;
-    names.item(item, TraceItem { pseudonym: pseudonym(config.address, audit), datatype });
+    let datatype = Word::new(config.vocabulary.datatypes.name(config.datatype)).map_err(Failure::configuration)?;
+    names.item(item, TraceItem { pseudonym, datatype });
     Ok(item)
 }
 
@@ -144,12 +160,20 @@ fn repository(config: &Config, names: &Names) -> Result<Repository, Failure> {
     Ok(Repository { name, id, changes })
 }
 
-/// Puts back whom she refuses and who may have her item; the time of the last run comes along.
-fn restore(path: &Path, device: &mut Device, names: &Names, about: &About<'_>) -> Result<(Remembered, Time), Failure> {
+/// What she remembers besides the variables of her graph, as of when, and up to where in the trace.
+struct Restored {
+    remembered: Remembered,
+    since: Time,
+    position: Position,
+}
+
+/// Puts back whom she refuses and who may have her item.
+fn restore(path: &Path, device: &mut Device, names: &Names, about: &About<'_>) -> Result<Restored, Failure> {
     let Some(state) = state_file::load::<State>(path).map_err(Failure::runtime)? else {
-        return Ok((Remembered::default(), Time::default()));
+        let (remembered, since) = (Remembered::default(), Time::default());
+        return Ok(Restored { remembered, since, position: Position::START });
     };
-    let since = state.time();
+    let (since, position) = (state.time(), state.position());
     let (memory, remembered) = state.restore(names, about).map_err(|error| {
         let path = path.display();
         match error {
@@ -160,7 +184,7 @@ fn restore(path: &Path, device: &mut Device, names: &Names, about: &About<'_>) -
         }
     })?;
     device.memory = memory;
-    Ok((remembered, since))
+    Ok(Restored { remembered, since, position })
 }
 
 /// A frame says again what was recorded once per epoch.

@@ -2,7 +2,7 @@
 //! acknowledged yet. It is stored before a frame or a notice that depends on it leaves, as `state.json`:
 //!
 //! ```json
-//! {"form": 1, "item": "<pseudonym>", "time": 1704153600,
+//! {"form": 2, "item": "<pseudonym>", "time": 1704153600, "trace": {"next": 17, "head": "<32 bytes>"},
 //!  "refused": ["advertiser"],
 //!  "recipients": {"mall-gate": {"epoch": 26627400, "until": 2051222400}},
 //!  "tombstone": {"epoch": 26627401, "until": 2051222400},
@@ -10,12 +10,16 @@
 //!  "notices": {"mall-gate": {"id": "<16 bytes>", "head": "<32 bytes>", "epoch": 26627401, "until": 2051222400}}}
 //! ```
 //!
+//! `trace` says up to which record it follows her trace. A step is recorded first, so after a crash the trace may have more:
+//! then what she took back since is taken from there (`follow`).
+//!
 //! It names things by their names, since numbers do not survive a restart. Names that the mesh file no longer has are kept:
 //! the operator may bring them back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mesh_runtime::journal::Names;
+use mesh_runtime::recorder::Position;
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use pilot_core::evidence::hex::{self, Hex};
 use pilot_core::evidence::{DeviceName, Pseudonym};
@@ -26,7 +30,7 @@ use pilot_core::value::Time;
 use pilot_core::vocabulary::{ItemId, Vocabulary};
 use serde::{Deserialize, Serialize};
 
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 
 /// The file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +39,8 @@ pub struct State {
     form: u8,
     item: String,
     time: u64,
+    // Optional so that another form is told as such.
+    trace: Option<Position>,
     refused: BTreeSet<String>,
     recipients: BTreeMap<String, Span>,
     tombstone: Option<Span>,
@@ -82,6 +88,18 @@ pub struct Remembered {
     unknown_recipients: BTreeMap<String, Span>,
 }
 
+impl Remembered {
+    /// Recipients that the mesh file does not have: nobody can be told to erase who cannot be addressed.
+    pub(crate) fn unknown_recipients(&self) -> impl Iterator<Item = &str> {
+        self.unknown_recipients.keys().map(String::as_str)
+    }
+
+    /// An entity that the vocabulary does not have is not refused any more; whether it was.
+    pub(crate) fn forget_entity(&mut self, entity: &str) -> bool {
+        self.unknown_entities.remove(entity)
+    }
+}
+
 /// Why a state is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
@@ -108,8 +126,14 @@ pub struct About<'a> {
 }
 
 impl State {
-    /// What is to be stored.
-    pub fn of(memory: &Memory, remembered: &Remembered, names: &Names, about: &About<'_>, now: Time) -> Self {
+    /// What is to be stored, as of a position in the trace and a time.
+    pub fn of(
+        memory: &Memory,
+        remembered: &Remembered,
+        names: &Names,
+        about: &About<'_>,
+        (position, now): (Position, Time),
+    ) -> Self {
         let entities = memory.refused.iter().map(|entity| about.vocabulary.entities.name(*entity).to_owned());
         let recipients = memory.recipients_of(about.item);
         let known = recipients.filter_map(|(id, span)| Some((names.name_of(id)?.to_string(), span.into())));
@@ -119,6 +143,7 @@ impl State {
             form: FORM,
             item: about.pseudonym.to_string(),
             time: now.unix(),
+            trace: Some(position),
             refused: entities.chain(remembered.unknown_entities.iter().cloned()).collect(),
             // Known ones come last: they are newer.
             recipients: unknown.chain(known).collect(),
@@ -131,6 +156,11 @@ impl State {
     /// The last time at which it was stored.
     pub const fn time(&self) -> Time {
         Time::from_unix(self.time)
+    }
+
+    /// Up to where in her trace it goes.
+    pub fn position(&self) -> Position {
+        self.trace.unwrap_or(Position::START)
     }
 
     /// Puts everything back to where it was.
@@ -205,6 +235,7 @@ mod tests {
     use pilot_core::vocabulary::{Directory, Id as _};
     use zeroize::Zeroizing;
 
+    const POSITION: Position = Position { next: 17, head: ChainHead([6; 32]) };
     const WITHDRAWAL: Withdrawal = Withdrawal { epoch: Epoch(7), until: Time::from_unix(9_000) };
 
     fn vocabulary(entities: &str) -> Vocabulary {
@@ -245,9 +276,10 @@ mod tests {
             notices: [(till.clone(), owed)].into(),
             ..Remembered::default()
         };
-        let state = State::of(&memory, &remembered, &at_first, &about(&both), Time::from_unix(5));
+        let state = State::of(&memory, &remembered, &at_first, &about(&both), (POSITION, Time::from_unix(5)));
         let text = serde_json::to_string(&state).unwrap();
         let read: State = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.position(), POSITION);
         assert_eq!((read.clone().restore(&at_first, &about(&both))), Ok((memory.clone(), remembered)));
 
         // Later the mesh has neither the shop nor its till, and the gate has another number.
@@ -257,7 +289,7 @@ mod tests {
         let gate_only = [((item, later.id_of(&gate).unwrap()), WITHDRAWAL)];
         assert_eq!(restored.recipients, gate_only.into());
         assert!(restored.refused.is_empty());
-        let again = State::of(&restored, &kept, &later, &about(&fewer), Time::from_unix(5));
+        let again = State::of(&restored, &kept, &later, &about(&fewer), (POSITION, Time::from_unix(5)));
         assert_eq!(again, state, "stored again, nothing is lost");
     }
 
@@ -267,11 +299,11 @@ mod tests {
         let vocabulary = vocabulary("{ mall = [] }");
         let names = Names::default();
         let about = about(&vocabulary);
-        let state = State::of(&Memory::default(), &Remembered::default(), &names, &about, Time::default());
+        let state = State::of(&Memory::default(), &Remembered::default(), &names, &about, (POSITION, Time::default()));
         let key = AuditKey::new(Zeroizing::new([1; 32]));
         let other = About { pseudonym: Pseudonym::of(&[9], &key), ..about };
         assert_eq!(state.clone().restore(&names, &other), Err(RestoreError::OtherItem));
-        let later = State { form: 2, ..state };
+        let later = State { form: 3, ..state };
         assert_eq!(later.restore(&names, &about), Err(RestoreError::Form));
     }
 }

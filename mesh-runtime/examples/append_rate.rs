@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a measurement may panic")]
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use ed25519_dalek::SigningKey;
@@ -13,6 +12,7 @@ use pilot_core::evidence::{AuditKey, DeviceName, Pseudonym, Signer};
 use pilot_core::graph::Location;
 use pilot_core::graphs;
 use pilot_core::semantics::Epoch;
+use pilot_core::sorted::Sorted;
 use pilot_core::value::Time;
 
 const STEPS: u32 = 200_000;
@@ -39,7 +39,7 @@ fn main() {
         let message = Message { sender: Party::Owner, receiver, body: Body::Broadcast(release), id: None };
         let action = Action::Receive(message, Cause::default());
         let step =
-            Step { graph: 0, instance: 0, from: Location::S2, action, to: Location::S3, outcomes: BTreeSet::new() };
+            Step { graph: 0, instance: 0, from: Location::S2, action, to: Location::S3, outcomes: Sorted::new() };
         recorder.step(step, |_| Some(policy.clone()), NOW).unwrap();
     }
     recorder.close(NOW).unwrap();

@@ -1,27 +1,30 @@
 //! The air: what a gateway says to whoever is near, and what it hears.
 //!
 //! An [`Air`] has an end to advertise with, an end to listen to, and a look at how the radio is doing. What is behind
-//! them is a task that has the other ends: the [simulated air](simulated) today, Bluetooth later. A gateway cannot tell
+//! them is a task that has the other ends: [Bluetooth](bluez), or the [simulated air](simulated). A gateway cannot tell
 //! which, and neither needs a trait with two implementations and boxed futures.
 //!
 //! The air promises nothing. Frames are repeated until others replace them, and any one of them may be lost, doubled or
 //! late; so whoever is slow loses frames, which are counted, and never memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pilot_core::value::Time;
 use tokio::sync::{mpsc, watch};
 
 mod address;
+pub mod advertisement;
+pub mod bluez;
 mod bytes;
-pub mod consent;
+mod carrier;
 mod epoch;
 pub mod frame;
 pub mod simulated;
 
 pub use address::{Address, AddressKind};
 pub use bytes::FrameBytes;
+pub use carrier::Carrier;
 
 /// How many sightings wait for a listener. When there are more, the newest are dropped and counted as missed: an
 /// advertiser repeats what it says.
@@ -54,11 +57,18 @@ pub struct Air {
     pub health: Health,
 }
 
-/// Says one thing at a time, again and again. Dropped, it stops.
+/// Says the same things again and again, most radios one at a time. Dropped, it stops.
 #[derive(Debug)]
 pub struct Advertiser {
-    wanted: watch::Sender<Option<FrameBytes>>,
-    room: usize,
+    wanted: watch::Sender<Vec<FrameBytes>>,
+    means: Arc<Means>,
+}
+
+/// What a radio can send.
+#[derive(Debug)]
+struct Means {
+    room: AtomicUsize,
+    sets: AtomicUsize,
 }
 
 /// Why something cannot be advertised.
@@ -72,6 +82,14 @@ pub enum AdvertiseError {
         /// The frame's length.
         length: usize,
     },
+    /// More than this radio can send at a time.
+    #[error("the radio sends {sets} frames at a time, not {frames}")]
+    TooMany {
+        /// See [`Advertiser::sets`].
+        sets: usize,
+        /// How many there are.
+        frames: usize,
+    },
     /// The radio's task has ended.
     #[error("the radio is gone")]
     Gone,
@@ -82,17 +100,31 @@ impl Advertiser {
     /// is sent at once and then at every interval. Of frames that follow each other faster than the radio takes them up,
     /// only the last is sent.
     pub fn advertise(&self, frame: Option<FrameBytes>) -> Result<(), AdvertiseError> {
-        let length = frame.map_or(0, |frame| frame.as_slice().len());
-        if length > self.room {
-            return Err(AdvertiseError::TooLong { room: self.room, length });
-        }
-        self.wanted.send(frame).map_err(|_| AdvertiseError::Gone)
+        self.advertise_all(frame.as_slice())
     }
 
-    /// How many bytes the radio can send: [`frame::LEGACY_FRAME_BYTES`] if it is an old one, up to
-    /// [`frame::MAX_FRAME_BYTES`].
-    pub const fn room(&self) -> usize {
-        self.room
+    /// Likewise, with several frames at the same time, at most [`Self::sets`].
+    pub fn advertise_all(&self, frames: &[FrameBytes]) -> Result<(), AdvertiseError> {
+        let length = frames.iter().map(|frame| frame.as_slice().len()).max().unwrap_or_default();
+        let (room, sets) = (self.room(), self.sets());
+        if length > room {
+            return Err(AdvertiseError::TooLong { room, length });
+        }
+        if frames.len() > sets {
+            return Err(AdvertiseError::TooMany { sets, frames: frames.len() });
+        }
+        self.wanted.send(frames.to_vec()).map_err(|_| AdvertiseError::Gone)
+    }
+
+    /// How many bytes the radio can send: none if that is not known yet, [`frame::LEGACY_FRAME_BYTES`] if it is an old one, up to
+    /// [`frame::MAX_FRAME_BYTES`]. It may change: what a real radio can send is known only once it is there.
+    pub fn room(&self) -> usize {
+        self.means.room.load(Ordering::Relaxed)
+    }
+
+    /// How many frames it can send at the same time: at least one. It may change likewise.
+    pub fn sets(&self) -> usize {
+        self.means.sets.load(Ordering::Relaxed)
     }
 }
 
@@ -128,6 +160,10 @@ pub struct Counts {
     pub missed: u64,
     /// What came over the air and was no advertisement.
     pub malformed: u64,
+    /// What was not heard now, but remembered by somebody from before.
+    pub stale: u64,
+    /// Sightings of an address that says more than anybody has to say.
+    pub limited: u64,
 }
 
 impl Health {
@@ -150,8 +186,14 @@ impl Health {
     /// What it has counted.
     pub fn counts(&self) -> Counts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { heard, missed, malformed } = &*self.counters;
-        Counts { heard: of(heard), missed: of(missed), malformed: of(malformed) }
+        let Counters { heard, missed, malformed, stale, limited } = &*self.counters;
+        Counts {
+            heard: of(heard),
+            missed: of(missed),
+            malformed: of(malformed),
+            stale: of(stale),
+            limited: of(limited),
+        }
     }
 }
 
@@ -160,27 +202,37 @@ struct Counters {
     heard: AtomicU64,
     missed: AtomicU64,
     malformed: AtomicU64,
+    stale: AtomicU64,
+    limited: AtomicU64,
 }
 
 /// The other ends, for the task that is the radio.
 #[derive(Debug)]
 struct Radio {
-    wanted: watch::Receiver<Option<FrameBytes>>,
+    wanted: watch::Receiver<Vec<FrameBytes>>,
     sightings: mpsc::Sender<Sighting>,
     up: watch::Sender<bool>,
+    means: Arc<Means>,
     counters: Arc<Counters>,
 }
 
 impl Air {
     /// Both sides of a radio that can send `room` bytes.
     fn new(room: usize) -> (Self, Radio) {
-        let (wanted, wanted_by_radio) = watch::channel(None);
+        let (wanted, wanted_by_radio) = watch::channel(Vec::new());
         let (heard, sightings) = mpsc::channel(MAX_WAITING_SIGHTINGS);
         let (up, is_up) = watch::channel(false);
         let counters = Arc::new(Counters::default());
-        let radio = Radio { wanted: wanted_by_radio, sightings: heard, up, counters: Arc::clone(&counters) };
+        let means = Arc::new(Means { room: AtomicUsize::new(room), sets: AtomicUsize::new(1) });
+        let radio = Radio {
+            wanted: wanted_by_radio,
+            sightings: heard,
+            up,
+            means: Arc::clone(&means),
+            counters: Arc::clone(&counters),
+        };
         let health = Health { up: is_up, counters };
-        (Self { advertiser: Advertiser { wanted, room }, sightings: Sightings(sightings), health }, radio)
+        (Self { advertiser: Advertiser { wanted, means }, sightings: Sightings(sightings), health }, radio)
     }
 }
 
@@ -196,6 +248,14 @@ impl Radio {
 
     fn count(&self, counter: impl FnOnce(&Counters) -> &AtomicU64, by: u64) {
         counter(&self.counters).fetch_add(by, Ordering::Relaxed);
+    }
+
+    fn set_room(&self, room: usize) {
+        self.means.room.store(room, Ordering::Relaxed);
+    }
+
+    fn set_sets(&self, sets: usize) {
+        self.means.sets.store(sets.max(1), Ordering::Relaxed);
     }
 
     fn set_up(&self, up: bool) {

@@ -401,7 +401,7 @@ impl<'v, R: Record> Driver<'v, R> {
 impl World<'_> {
     const fn context(&self, now: Time) -> Context<'_> {
         let Self { judge, directory, policies, contacts } = self;
-        Context { judge, directory, policies, contacts, now }
+        Context { judge, directory, policies, contacts, now, attested: None }
     }
 }
 

@@ -3,25 +3,29 @@
 //! A trace names devices, policies by digest and items by pseudonym; a driver knows numbers. [`Names`] is what a daemon
 //! says about its numbers. A message that is sent gets its id here, because its record names it: [`Journal::next_sent`]
 //! hands the ids out again, in the order of the steps.
+//!
+//! [`begin`] is the only way to a journal, so no run begins without saying with which variables.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use pilot_core::codec::{self, Digest};
+use pilot_core::condition::Condition;
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use pilot_core::evidence::trace::action::{self, Handle, Item, Party, Word};
 use pilot_core::evidence::trace::{
-    Action as TraceAction, Naming, Outcome as Attested, PolicyBytes, Reason, Rule, Step,
+    Action as TraceAction, Naming, Outcome as Attested, PolicyBytes, Reason, Resume, Rule, Step,
 };
 use pilot_core::evidence::{DeviceName, StatementId};
-use pilot_core::graph::{Action, Label, Message, MessageKind};
+use pilot_core::graph::{Action, Device, Label, Message, MessageKind};
 use pilot_core::policy::Choice;
-use pilot_core::semantics::{Context, PolicyId};
+use pilot_core::semantics::{Policies, PolicyId, Receipt};
+use pilot_core::sorted::Sorted;
 use pilot_core::value::Time;
-use pilot_core::vocabulary::{DeviceId, Entity, ItemId};
+use pilot_core::vocabulary::{DeviceId, Entity, ItemId, Variable, Vocabulary};
 
 use crate::driver::inbox::MAX_WAITING_MESSAGES;
-use crate::driver::{Cause, DriveError, Driver, Entry, Fate, Outcome, Record, RecordError};
+use crate::driver::{Cause, DriveError, Driver, Entry, Fate, Outcome, Record, RecordError, Setup};
 use crate::keys::SecretKeys;
 use crate::recorder::Recorder;
 
@@ -101,28 +105,39 @@ impl Names {
     }
 }
 
-/// Names within one step.
-struct InContext<'n>(&'n Names, &'n Context<'n>);
+/// Names, with the policies and words that a driver has now.
+struct InContext<'n> {
+    names: &'n Names,
+    policies: &'n Policies,
+    vocabulary: &'n Vocabulary,
+}
+
+impl InContext<'_> {
+    fn bytes(&self, digest: &Digest) -> Option<PolicyBytes> {
+        let policy = self.policies.policy(self.policies.by_digest(digest)?)?;
+        PolicyBytes::new(codec::encode(&Choice::Policy(policy.clone()), self.vocabulary))
+    }
+}
 
 impl Naming for InContext<'_> {
     fn party(&self, device: DeviceId) -> Option<Party> {
-        self.0.parties.get(&device).cloned()
+        self.names.parties.get(&device).cloned()
     }
 
     fn policy(&self, policy: PolicyId) -> Option<Digest> {
-        self.1.policies.digest(policy)
+        self.policies.digest(policy)
     }
 
     fn item(&self, item: ItemId) -> Option<Item> {
-        self.0.items.get(&item).cloned()
+        self.names.items.get(&item).cloned()
     }
 
     fn entity(&self, entity: Entity) -> Option<Word> {
-        Word::new(self.1.judge.vocabulary.entities.name(entity)).ok()
+        Word::new(self.vocabulary.entities.name(entity)).ok()
     }
 
     fn statement(&self, device: DeviceId, policy: PolicyId) -> Option<StatementId> {
-        self.0.statements.get(&(device, self.1.policies.digest(policy)?)).copied()
+        self.names.statements.get(&(device, self.policies.digest(policy)?)).copied()
     }
 
     fn handle(&self, _: ItemId) -> Option<Handle> {
@@ -160,12 +175,66 @@ pub struct Journal {
     sent: VecDeque<Sent>,
 }
 
-impl Journal {
-    /// For a trace that is open.
-    pub fn new(recorder: Recorder<Arc<SecretKeys>>, names: Names) -> Self {
-        Self { recorder, names, arriving: Origin::default(), waiting: VecDeque::new(), sent: VecDeque::new() }
+/// Begins a run: records with which variables the device begins, and only then hands out its driver.
+///
+/// A variable that mentions somebody or something without a name is left out, of the record and of the device alike: no
+/// step could name it, so all that it could do is to end the daemon later. Daemons make variables of what has a name, and
+/// keep the rest elsewhere, so this is not expected; it is said in the log.
+pub fn begin<'v>(
+    mut setup: Setup<'v>,
+    mut recorder: Recorder<Arc<SecretKeys>>,
+    names: Names,
+    now: Time,
+) -> Result<Driver<'v, Journal>, RecordError> {
+    let naming = InContext { names: &names, policies: &setup.policies, vocabulary: setup.vocabulary };
+    let left_out = leave_out_unnamed(&mut setup.device, &naming);
+    if left_out > 0 {
+        tracing::warn!(left_out, "variables that the trace has no name for are forgotten");
     }
+    let parts = Resume::of(&setup.device, &naming).map_err(RecordError::new)?;
+    recorder.resume(parts, |digest| naming.bytes(digest), now).map_err(RecordError::new)?;
+    let journal =
+        Journal { recorder, names, arriving: Origin::default(), waiting: VecDeque::new(), sent: VecDeque::new() };
+    Ok(Driver::new(setup, journal))
+}
 
+/// Takes what has no name out of a device's variables; how much that was.
+fn leave_out_unnamed(device: &mut Device, naming: &impl Naming) -> usize {
+    let is_listed = |device: &DeviceId| matches!(naming.party(*device), Some(Party::Device(_)));
+    let is_party = |device: &DeviceId| naming.party(*device).is_some();
+    let is_policy = |policy: &PolicyId| naming.policy(*policy).is_some();
+    let is_item = |item: &ItemId| naming.item(*item).is_some();
+    let is_receipt =
+        |receipt: &Receipt| is_party(&receipt.sender) && is_item(&receipt.item) && is_policy(&receipt.policy);
+    let count = |device: &Device| {
+        let (state, memory) = (&device.state, &device.memory);
+        let policies = state.policies.len() + memory.current.len() + memory.published.len() + memory.catalogue.len();
+        let others = memory.asked.len() + memory.recipients.len() + memory.notices.len();
+        policies + others + state.received.len() + memory.tombstones.len() + memory.refused.len()
+    };
+    let before = count(device);
+    let (state, memory) = (&mut device.state, &mut device.memory);
+    state.policies.retain(|(of, policy)| is_listed(of) && is_policy(policy));
+    memory.current.retain(is_policy);
+    memory.published.retain(is_policy);
+    memory.catalogue.retain(|of, policy| is_listed(of) && is_policy(policy));
+    let unnamed: Vec<Receipt> = state.received.iter().filter(|receipt| !is_receipt(receipt)).copied().collect();
+    for receipt in unnamed {
+        state.received.remove(&receipt);
+        memory.released.remove(&receipt);
+        if state.receipts_of(receipt.item).next().is_none() {
+            state.values.remove(&Variable::Item(receipt.item));
+        }
+    }
+    memory.asked.retain(|(of, policy)| is_party(of) && is_policy(policy));
+    memory.recipients.retain(|(item, party), _| is_item(item) && is_party(party));
+    memory.notices.retain(|(item, party), _| is_item(item) && is_party(party));
+    memory.tombstones.retain(|item, _| is_item(item));
+    memory.refused.retain(|entity| naming.entity(*entity).is_some());
+    before - count(device)
+}
+
+impl Journal {
     /// The recorder, for checkpoints and syncs.
     pub const fn recorder(&mut self) -> &mut Recorder<Arc<SecretKeys>> {
         &mut self.recorder
@@ -233,17 +302,13 @@ impl Record for Journal {
             Action::Send(message) if message.kind() != MessageKind::Broadcast => (Some(new_id()?), Default::default()),
             _ => (None, Default::default()),
         };
-        let naming = InContext(&self.names, entry.context);
+        let (policies, vocabulary) = (entry.context.policies, entry.context.judge.vocabulary);
+        let naming = InContext { names: &self.names, policies, vocabulary };
         let action = TraceAction::of(entry.action, entry.step, (id, cause), &naming).map_err(RecordError::new)?;
         let instance = u32::try_from(entry.instance.0).map_err(RecordError::new)?;
         let outcomes = attested(entry);
         let step = Step { graph: 0, instance, from: entry.from, action, to: entry.to, outcomes };
-        let vocabulary = entry.context.judge.vocabulary;
-        let policy = |digest: &Digest| {
-            let policies = entry.context.policies;
-            let policy = policies.policy(policies.by_digest(digest)?)?;
-            PolicyBytes::new(codec::encode(&Choice::Policy(policy.clone()), vocabulary))
-        };
+        let policy = |digest: &Digest| naming.bytes(digest);
         let head = self.recorder.step(step, policy, entry.time).map_err(RecordError::new)?;
         tracing::debug!(from = %entry.from, to = %entry.to, action = %entry.action.label(), "step");
         if let (Action::Send(_), Some(id)) = (entry.action, id) {
@@ -253,19 +318,26 @@ impl Record for Journal {
     }
 }
 
-/// What the device found out about conditions when it released an item: nobody else knows the values.
-fn attested(entry: &Entry<'_>) -> BTreeSet<Attested> {
-    let Label::Send(MessageKind::Broadcast | MessageKind::Send) = entry.action.label() else { return BTreeSet::new() };
-    let state = &entry.device.state;
-    let offer = entry.action.message().and_then(Message::policy);
-    let own = state.policies_of(entry.device.id);
-    let outcome = |id: PolicyId| {
-        let condition = &entry.context.policy(id)?.collection().condition;
+/// What the device found out about conditions when it released an item: nobody else knows the values. For an item that it
+/// hands on, these are also the conditions under which it may: those of the transfer rules under which it holds the item.
+fn attested(entry: &Entry<'_>) -> Sorted<Attested> {
+    let Label::Send(MessageKind::Broadcast | MessageKind::Send) = entry.action.label() else { return Sorted::new() };
+    let (state, context) = (&entry.device.state, entry.context);
+    let Some(message) = entry.action.message() else { return Sorted::new() };
+    let attest = |id: PolicyId, rule: Rule, condition: &Condition| {
         let holds = condition.evaluate(&state.values) == Some(true);
-        let policy = entry.context.policies.digest(id)?;
-        (!condition.is_always()).then_some(Attested { policy, rule: Rule::Collection, holds })
+        let policy = context.policies.digest(id)?;
+        (!condition.is_always()).then_some(Attested { policy, rule, holds })
     };
-    offer.into_iter().chain(own).filter_map(outcome).collect()
+    let collection = |id: PolicyId| attest(id, Rule::Collection, &context.policy(id)?.collection().condition);
+    let transfers = |id: PolicyId| {
+        let rules = context.policy(id).map(|policy| policy.transfers()).unwrap_or_default().iter();
+        rules.zip(0..).filter_map(move |(rule, place)| attest(id, Rule::Transfer(place), &rule.condition))
+    };
+    let own = state.policies_of(entry.device.id);
+    let held = message.item().into_iter().flat_map(|item| state.receipts_of(item)).map(|receipt| receipt.policy);
+    let collections = message.policy().into_iter().chain(own).filter_map(collection);
+    collections.chain(held.flat_map(transfers)).collect()
 }
 
 /// Sixteen random bytes.

@@ -8,8 +8,8 @@
 //!
 //! * [`daemon`]: what every daemon does besides: configuration, membership, logs, signals, its user.
 //! * [`driver`]: runs a graph on a device. The loop contract stands at its top.
-//! * [`air`]: the radio. What a frame says ([`air::frame`]), what a signed one proves ([`air::consent`]), and a
-//!   simulated air that separate processes share ([`air::simulated`]).
+//! * [`air`]: the radio. What a frame says ([`air::frame`]), what a signed one proves ([`pilot_core::evidence::consent`]);
+//!   Bluetooth ([`air::bluez`]), and a simulated air that separate processes share ([`air::simulated`]).
 //! * [`link`]: bytes on topics, published and subscribed, over MQTT or inside one process.
 //! * [`keys`]: the secrets of a device or an operator, in a file that only its owner can read.
 //! * [`mesh_file`]: the operator's mesh file and its signature on disk, and which operator's key is believed.
@@ -19,6 +19,7 @@
 //! * [`recorder`]: the device's trace, written before anything is sent.
 
 pub mod air;
+mod backoff;
 pub mod broker;
 pub mod daemon;
 pub mod driver;

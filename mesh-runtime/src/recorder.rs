@@ -12,6 +12,8 @@
 //! to send must not leave. Before something is acknowledged to somebody, call [`Recorder::sync`]: then the record
 //! survives the end of the machine as well. Checkpoints are synced by themselves.
 //!
+//! A run begins with what the device has from before ([`Recorder::resume`]), in the file of its `open`.
+//!
 //! After a crash the last file may end within a record. [`Recorder::open`] verifies that file, takes the unfinished
 //! record off, and goes on with an `open` record and a checkpoint. It never takes off a complete record; a file that was
 //! damaged in any other way is an error, for a person to look at.
@@ -21,21 +23,24 @@
 //! Calls block: for microseconds as a rule, for as long as the disk takes where they sync.
 
 pub mod files;
+pub mod position;
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use pilot_core::codec::Digest;
 use pilot_core::evidence::envelope::ChainHead;
 use pilot_core::evidence::trace::chain::TooLarge;
 use pilot_core::evidence::trace::verify::VerifyError;
-use pilot_core::evidence::trace::{Chain, Content, Elided, GraphName, Open, PolicyBytes, Reason, Step};
+use pilot_core::evidence::trace::{Chain, Content, Elided, GraphName, Open, PolicyBytes, Reason, Record, Resume, Step};
 use pilot_core::evidence::{DeviceName, Signer};
 use pilot_core::value::Time;
 
 use self::files::Last;
+pub use self::position::Position;
 
 /// How many records there are between checkpoints unless configured otherwise.
 pub const CHECKPOINT_RECORDS: u64 = 1024;
@@ -139,6 +144,25 @@ pub enum RecordError {
     UnknownPolicy(Digest),
 }
 
+/// Everything that was recorded when it was made, on its way to the disk.
+#[derive(Debug)]
+#[must_use = "nothing is synced before it is waited for"]
+pub struct PendingSync {
+    file: File,
+    broken: Arc<OnceLock<String>>,
+}
+
+impl PendingSync {
+    /// Blocks until it is there. After a failure nothing more can be recorded: it is not known what is on the disk.
+    pub fn wait(self) -> Result<(), RecordError> {
+        self.file.sync_data().map_err(|error| give_up(&self.broken, &error))
+    }
+}
+
+fn give_up(broken: &OnceLock<String>, error: &io::Error) -> RecordError {
+    RecordError::Broken(broken.get_or_init(|| error.to_string()).clone())
+}
+
 /// Writes one trace.
 pub struct Recorder<S> {
     settings: Settings,
@@ -160,7 +184,8 @@ pub struct Recorder<S> {
     elided: Elided,
     since_checkpoint: u64,
     last_checkpoint: Time,
-    broken: Option<String>,
+    /// Why it is not known what is in the file. A sync that somebody waits for elsewhere may find that out.
+    broken: Arc<OnceLock<String>>,
 }
 
 impl<S: Signer> Recorder<S> {
@@ -184,7 +209,7 @@ impl<S: Signer> Recorder<S> {
             elided: Elided::default(),
             since_checkpoint: 0,
             last_checkpoint: now,
-            broken: None,
+            broken: Arc::new(OnceLock::new()),
         };
         if recorder.is_closed {
             recorder.next_file()?;
@@ -213,6 +238,33 @@ impl<S: Signer> Recorder<S> {
         self.chain.next_sequence()
     }
 
+    /// Where the trace ends now.
+    pub const fn position(&self) -> Position {
+        Position { next: self.chain.next_sequence(), head: self.chain.head() }
+    }
+
+    /// Shows the records after a position, verified, with their hashes. `false`, and nothing is shown, if the trace does
+    /// not have the position: files are missing, or it is another trace.
+    pub fn follow(&self, from: Position, see: impl FnMut(Record, ChainHead)) -> Result<bool, OpenError> {
+        let key = self.signer.verifying_key();
+        position::follow(&self.settings.directory, &self.identity.device, &key, (from, self.position()), see)
+    }
+
+    /// Records what a run begins with, and before it each policy that it names. To be called once, before any step.
+    pub fn resume(
+        &mut self,
+        parts: Vec<Resume>,
+        policy: impl Fn(&Digest) -> Option<PolicyBytes>,
+        now: Time,
+    ) -> Result<(), RecordError> {
+        // Neither signed nor parted in between: an `open` after it would look as if it began another run.
+        for part in parts {
+            self.append_policies(|see| part.for_each_policy(see), &policy, now)?;
+            self.append(now, Content::Resume(Box::new(part)))?;
+        }
+        Ok(())
+    }
+
     /// Records a step, and before it each policy that it names and that is not in this file yet: `policy` knows the
     /// canonical bytes. Returns the trace's head, which whatever is sent because of the step carries.
     pub fn step(
@@ -224,8 +276,20 @@ impl<S: Signer> Recorder<S> {
         // Signing and changing files come first: when the step is written, nothing can go wrong any more.
         self.sign_if_due(now)?;
         self.change_files_if_full(now)?;
+        self.append_policies(|see| step.for_each_policy(see), policy, now)?;
+        self.append(now, Content::Step(Box::new(step)))?;
+        Ok(self.head())
+    }
+
+    /// Records the policies that are named and are not in this file yet.
+    fn append_policies(
+        &mut self,
+        named: impl FnOnce(&mut dyn FnMut(&Digest)),
+        policy: impl Fn(&Digest) -> Option<PolicyBytes>,
+        now: Time,
+    ) -> Result<(), RecordError> {
         let mut new = BTreeSet::new();
-        step.for_each_policy(|digest| {
+        named(&mut |digest| {
             if !self.policies.contains(digest) {
                 new.insert(*digest);
             }
@@ -236,8 +300,7 @@ impl<S: Signer> Recorder<S> {
             self.append(now, Content::Policy(bytes))?;
             self.policies.insert(digest);
         }
-        self.append(now, Content::Step(Box::new(step)))?;
-        Ok(self.head())
+        Ok(())
     }
 
     /// Counts a step that changed nothing. The counts are in the next checkpoint; a crash before it loses them.
@@ -261,7 +324,16 @@ impl<S: Signer> Recorder<S> {
     pub fn sync(&mut self) -> Result<(), RecordError> {
         self.check_whole()?;
         // After a failure the system may have forgotten what it could not write, and would say yes the next time.
-        self.file.sync_data().map_err(|error| self.give_up(&error))
+        self.file.sync_data().map_err(|error| give_up(&self.broken, &error))?;
+        // The system says it once, and another sync may have been told.
+        self.check_whole()
+    }
+
+    /// The same for who does not want to wait here.
+    pub fn begin_sync(&self) -> Result<PendingSync, RecordError> {
+        self.check_whole()?;
+        // Files before this one were synced when they were closed.
+        Ok(PendingSync { file: self.file.try_clone().map_err(RecordError::Write)?, broken: Arc::clone(&self.broken) })
     }
 
     /// Signs that the device stops here.
@@ -329,7 +401,7 @@ impl<S: Signer> Recorder<S> {
         if let Err(error) = self.file.write_all(bytes) {
             return Err(match self.file.set_len(self.length) {
                 Ok(()) => RecordError::Write(error),
-                Err(_) => self.give_up(&error),
+                Err(_) => give_up(&self.broken, &error),
             });
         }
         self.length = self.length.saturating_add(bytes.len() as u64);
@@ -338,12 +410,6 @@ impl<S: Signer> Recorder<S> {
     }
 
     fn check_whole(&self) -> Result<(), RecordError> {
-        self.broken.clone().map_or(Ok(()), |reason| Err(RecordError::Broken(reason)))
-    }
-
-    fn give_up(&mut self, error: &io::Error) -> RecordError {
-        let reason = error.to_string();
-        self.broken = Some(reason.clone());
-        RecordError::Broken(reason)
+        self.broken.get().map_or(Ok(()), |reason| Err(RecordError::Broken(reason.clone())))
     }
 }

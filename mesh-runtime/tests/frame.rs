@@ -3,21 +3,21 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use ed25519_dalek::{Signer as _, SigningKey};
-use mesh_runtime::air::Address;
-use mesh_runtime::air::FrameBytes;
-use mesh_runtime::air::consent::{Consent, ConsentError, ConsentSignature};
 use mesh_runtime::air::frame::{
     CarryError, ControllerTag, DigestPrefix, Frame, FrameError, Header, Kind, LEGACY_FRAME_BYTES,
     MAX_EXTENDED_POLICY_BYTES, MAX_FRAME_BYTES, MAX_SIGNED_POLICY_BYTES, ShortEpoch,
 };
+use mesh_runtime::air::{Address, Carrier, FrameBytes, advertisement};
 use pilot_core::codec::{self, Digest};
+use pilot_core::evidence::consent::{Consent, ConsentError, ConsentSignature};
+use pilot_core::evidence::mesh::FrameTag;
 use pilot_core::semantics::Epoch;
 use pilot_core::syntax::parse_file;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::Vocabulary;
 use proptest::prelude::*;
 
-// The test vectors of `air/frame.rs`, made by another implementation.
+// The test vectors of `docs/frame.md`, made by another implementation.
 const POLICY: &str =
     "84016a4d41434164647265737384f5646d616c6c8175536572766963655573616765416e616c79746963731a7a432b8080";
 const DIGEST: &str = "601ebef19405185d5b775410ab66c5b8eb871d45adf75c962e8424ab27cab32a";
@@ -70,7 +70,7 @@ fn the_vectors_carry_a_real_policy() {
     assert_eq!(codec::decode(carried.bytes(), &vocabulary).as_ref(), Ok(footfall));
 }
 
-/// Reference: the table of test vectors in `air/frame.rs`.
+/// Reference: the table of test vectors in `docs/frame.md`.
 #[test]
 fn frames_are_these_bytes() {
     let policy = bytes(POLICY);
@@ -78,12 +78,12 @@ fn frames_are_these_bytes() {
     assert_eq!(Frame::legacy(CONTROLLER, digest(), EPOCH).encode().as_slice(), legacy);
     assert_eq!(Frame::extended(CONTROLLER, &policy, EPOCH).unwrap().encode().as_slice(), extended);
     assert_eq!(Frame::signed(CONTROLLER, &policy, EPOCH, ITEM, &key()).unwrap().encode().as_slice(), signed);
-    let consent = Consent { item: ITEM, controller: CONTROLLER, policy: digest(), epoch: EPOCH };
+    let consent = Consent { item: ITEM.reveal(), controller: FrameTag(CONTROLLER.0), policy: digest(), epoch: EPOCH };
     let expected = format!("{DOMAIN}c0ffee1234566d616c6c{DIGEST}0000000001c36f62");
     assert_eq!(consent.to_bytes()[..], bytes(&expected));
 }
 
-/// Reference: the table of test vectors in `air/frame.rs`.
+/// Reference: the table of test vectors in `docs/frame.md`.
 #[test]
 fn these_bytes_are_frames() {
     for (frame, kind) in vectors().iter().zip([Kind::Legacy, Kind::Extended, Kind::Signed]) {
@@ -94,9 +94,35 @@ fn these_bytes_are_frames() {
         assert_eq!(frame.header().epoch.fresh_at(NOW), Some(EPOCH));
         assert_eq!(frame.policy().map(|policy| policy.bytes().to_vec()), (kind != Kind::Legacy).then(|| bytes(POLICY)));
         assert_eq!(frame.policy().map(|policy| policy.digest()), (kind != Kind::Legacy).then(digest));
-        let consent = Consent { item: ITEM, controller: CONTROLLER, policy: digest(), epoch: EPOCH };
+        let consent =
+            Consent { item: ITEM.reveal(), controller: FrameTag(CONTROLLER.0), policy: digest(), epoch: EPOCH };
         let verified = if kind == Kind::Signed { Ok(consent) } else { Err(ConsentError::NotSigned) };
         assert_eq!(frame.verify(ITEM, EPOCH), verified);
+    }
+}
+
+/// Reference: the last four test vectors in `docs/frame.md`.
+#[test]
+fn advertisements_carry_frames() {
+    let [legacy, extended, signed] = vectors();
+    let fd00 = Carrier::Service(0xfd00);
+    for (carrier, header, frame) in [
+        (Carrier::default(), "1bffffff", &legacy),
+        (fd00, "1b1600fd", &legacy),
+        (Carrier::default(), "4cffffff", &extended),
+        (Carrier::default(), "acffffff", &signed),
+    ] {
+        let advertisement = [&bytes("020106"), &bytes(header), frame].map(Vec::as_slice).concat();
+        assert_eq!(advertisement::find(carrier, &advertisement), Ok(FrameBytes::new(frame)), "{header}");
+    }
+}
+
+/// The documentation has the vectors that are tested here.
+#[test]
+fn the_documentation_has_these_vectors() {
+    let documented: String = include_str!("../../docs/frame.md").replace(['`', ' '], "");
+    for vector in [POLICY, DIGEST, AFTER_KIND, PUBLIC_KEY, SIGNATURE, DOMAIN] {
+        assert!(documented.contains(vector), "{vector}");
     }
 }
 
@@ -196,7 +222,7 @@ fn signatures_hold_for_one_item_and_epoch() {
 /// The key's signature of the same values for another purpose is no consent.
 #[test]
 fn signatures_are_for_consents_only() {
-    let consent = Consent { item: ITEM, controller: CONTROLLER, policy: digest(), epoch: EPOCH };
+    let consent = Consent { item: ITEM.reveal(), controller: FrameTag(CONTROLLER.0), policy: digest(), epoch: EPOCH };
     let domain = bytes(DOMAIN).len();
     let of = |message: &[u8]| ConsentSignature {
         key: key().verifying_key().to_bytes(),
@@ -213,7 +239,7 @@ fn signatures_are_for_consents_only() {
 /// With a key of small order there are signatures that hold for every message; what is no point is no key.
 #[test]
 fn weak_keys_prove_nothing() {
-    let consent = Consent { item: ITEM, controller: CONTROLLER, policy: digest(), epoch: EPOCH };
+    let consent = Consent { item: ITEM.reveal(), controller: FrameTag(CONTROLLER.0), policy: digest(), epoch: EPOCH };
     let mut identity = [0; 32];
     identity[0] = 1;
     let mut signature = [0; 64];

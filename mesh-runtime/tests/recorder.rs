@@ -8,7 +8,6 @@
     reason = "a test may panic"
 )]
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ed25519_dalek::SigningKey;
-use mesh_runtime::recorder::{Found, Identity, OpenError, RecordError, Recorder, Settings, files};
+use mesh_runtime::recorder::{Found, Identity, OpenError, Position, RecordError, Recorder, Settings, files};
 use pilot_core::codec::Digest;
 use pilot_core::evidence::trace::action::{Action, Body, Cause, Item, Message, Party, Release, Word};
 use pilot_core::evidence::trace::verify::{End, VerifyProblem};
@@ -25,6 +24,7 @@ use pilot_core::evidence::{AuditKey, DeviceName, Pseudonym, Signer};
 use pilot_core::graph::Location;
 use pilot_core::graphs;
 use pilot_core::semantics::Epoch;
+use pilot_core::sorted::Sorted;
 use pilot_core::value::Time;
 
 const NOW: Time = Time::from_unix(1_780_272_000);
@@ -76,7 +76,7 @@ fn step(person: u32) -> Step {
     let body = Body::Broadcast(Release { item, policy: policy().digest(), epoch: Epoch(27_816_750), handle: None });
     let message = Message { sender: Party::Owner, receiver: Party::Device(name("mall-gate")), body, id: None };
     let action = Action::Receive(message, Cause::default());
-    Step { graph: 0, instance: person, from: Location::S2, action, to: Location::S3, outcomes: BTreeSet::new() }
+    Step { graph: 0, instance: person, from: Location::S2, action, to: Location::S3, outcomes: Sorted::new() }
 }
 
 fn record(recorder: &mut Recorder<SigningKey>, people: std::ops::Range<u32>) {
@@ -427,4 +427,43 @@ fn a_full_disk_is_an_error_and_leaves_a_whole_trace() {
     }
     assert_eq!((standing.torn_bytes, people(&records)), (0, expected));
     assert!(matches!(open(&settings).1, Found::Interrupted { torn: 0 }));
+}
+
+fn followed(recorder: &Recorder<SigningKey>, from: Position) -> Option<Vec<u32>> {
+    let mut records = Vec::new();
+    let is_found = recorder.follow(from, |record, _| records.push(record)).unwrap();
+    assert!(is_found || records.is_empty(), "what is of another trace is not shown");
+    is_found.then(|| people(&records))
+}
+
+/// What follows a trace finds its place again, also if the trace went on in other files before anybody took note, and
+/// notices when it is not the trace that it followed.
+#[test]
+fn a_position_is_found_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings { max_file_bytes: 2_000, ..settings(directory.path()) };
+    let (mut recorder, _) = open(&settings);
+    let mut positions = vec![recorder.position()];
+    for person in 0..40 {
+        record(&mut recorder, person..person + 1);
+        positions.push(recorder.position());
+    }
+    assert!(files::list(&settings.directory).unwrap().len() > 3);
+    let all: Vec<u32> = (0..40).collect();
+    assert_eq!(followed(&recorder, Position::START), Some(all.clone()));
+    for (after, position) in positions.iter().enumerate() {
+        assert_eq!(followed(&recorder, *position).as_deref(), Some(&all[after..]), "after {after}");
+        let other = Position { next: position.next, head: Position::START.head };
+        assert_eq!(followed(&recorder, other), None, "another trace of this length");
+    }
+    drop(recorder);
+    let recorder = open(&settings).0;
+    assert_eq!(followed(&recorder, positions[39]), Some(vec![39]), "also after a restart");
+    let end = recorder.position();
+    assert_eq!(followed(&recorder, Position { next: end.next + 1, ..end }), None, "a longer trace");
+
+    // Old files may be kept elsewhere; a position in the others is still found, and one in them is not.
+    fs::remove_file(&files::list(&settings.directory).unwrap()[0]).unwrap();
+    assert_eq!(followed(&recorder, positions[39]), Some(vec![39]));
+    assert_eq!(followed(&recorder, Position::START), None);
 }

@@ -44,10 +44,20 @@ pub fn active_policy(
     communication: &Communication<'_>,
     vocabulary: &Vocabulary,
 ) -> Result<(), Inactive> {
+    active_policy_if(policy.collection().condition.evaluate(communication.values), policy, communication, vocabulary)
+}
+
+/// Def. 9, where somebody else has evaluated the condition.
+pub fn active_policy_if(
+    condition: Option<bool>,
+    policy: &Policy,
+    communication: &Communication<'_>,
+    vocabulary: &Vocabulary,
+) -> Result<(), Inactive> {
     if !vocabulary.datatypes.le(communication.datatype, policy.datatype()) {
         return Err(Inactive::Datatype);
     }
-    active_rule(policy.collection(), communication, vocabulary)
+    active_rule(condition, policy.collection(), communication, vocabulary)
 }
 
 /// Def. 10: activeTransfer(tr, p, transfer(sndr, rcv, i), st). The sender's own deadline counts as well.
@@ -57,19 +67,31 @@ pub fn active_transfer(
     communication: &Communication<'_>,
     vocabulary: &Vocabulary,
 ) -> Result<(), Inactive> {
+    active_transfer_if(rule.condition.evaluate(communication.values), rule, policy, communication, vocabulary)
+}
+
+/// Def. 10, where somebody else has evaluated the condition.
+pub fn active_transfer_if(
+    condition: Option<bool>,
+    rule: &CommunicationRule,
+    policy: &Policy,
+    communication: &Communication<'_>,
+    vocabulary: &Vocabulary,
+) -> Result<(), Inactive> {
     if communication.time >= policy.collection().usage.retention() {
         return Err(Inactive::Deadline);
     }
-    active_rule(rule, communication, vocabulary)
+    active_rule(condition, rule, communication, vocabulary)
 }
 
 /// What both definitions ask of a communication rule.
 fn active_rule(
+    condition: Option<bool>,
     rule: &CommunicationRule,
     communication: &Communication<'_>,
     vocabulary: &Vocabulary,
 ) -> Result<(), Inactive> {
-    match rule.condition.evaluate(communication.values) {
+    match condition {
         None => return Err(Inactive::Undefined),
         Some(false) => return Err(Inactive::Condition),
         Some(true) => {}

@@ -6,6 +6,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use crate::entailment::for_each_term;
 use crate::function::Function;
@@ -22,8 +23,21 @@ pub const MAX_NODES: usize = 128;
 pub const MAX_STRING_BYTES: usize = 256;
 
 /// A well-typed, bounded condition; cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Condition(Arc<Formula>);
+
+/// Conditions are looked up by themselves, mostly: what is one and the same need not be compared.
+impl Ord for Condition {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for Condition {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// φ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

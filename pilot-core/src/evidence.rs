@@ -3,6 +3,7 @@
 //!
 //! * [`keys`]: Ed25519 keys that verify, X25519 keys to seal to, and [`Signer`], behind which secrets stay elsewhere.
 //! * [`cose`]: COSE_Sign1 in exactly one byte form, with a domain for each kind of thing that is signed.
+//! * [`consent`]: what a subject signs for a controller.
 //! * [`form`]: versioned arrays that are read strictly.
 //! * [`hex`]: bytes as digits, in one form.
 //! * [`mesh`]: the operator's mesh file: the shared vocabulary, and who the controllers and repositories are.
@@ -16,6 +17,7 @@
 //! What must be remembered between calls is the caller's: the serial of the last mesh file, the highest version of each
 //! device's statements.
 
+pub mod consent;
 pub mod cose;
 pub mod envelope;
 pub mod form;

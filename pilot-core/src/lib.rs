@@ -70,6 +70,7 @@ pub mod name;
 pub mod policy;
 pub mod semantics;
 mod slots;
+pub mod sorted;
 pub mod subsumption;
 pub mod syntax;
 pub mod value;

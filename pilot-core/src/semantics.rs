@@ -12,7 +12,7 @@ pub mod requirements;
 pub mod rules;
 pub mod state;
 
-pub use self::context::{Contacts, Context, Policies, PolicyId};
+pub use self::context::{Attested, Contacts, Context, Policies, PolicyId};
 pub use self::event::{Claim, Delivery, Event, Handover};
 pub use self::requirements::Requirement;
 pub use self::rules::Premise;

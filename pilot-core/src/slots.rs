@@ -30,6 +30,13 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    /// Replaces the value at a place that has one.
+    pub(crate) fn set(&mut self, place: usize, value: T) {
+        if let Some(Some(known)) = self.places.get_mut(place) {
+            *known = value;
+        }
+    }
+
     #[inline]
     pub(crate) fn at(&self, place: usize) -> Option<&T> {
         self.places.get(place)?.as_ref()

@@ -187,6 +187,11 @@ impl Directory {
         ItemId::from_index(self.items.insert(item))
     }
 
+    /// Learns more about an item.
+    pub fn set_item(&mut self, item: ItemId, about: Item) {
+        self.items.set(item.index(), about);
+    }
+
     /// Forgets a device. The caller knows that nothing refers to it: neither a state, nor a message, nor an item.
     pub fn remove_device(&mut self, device: DeviceId) {
         self.devices.remove(device.index());

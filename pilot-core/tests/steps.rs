@@ -226,6 +226,7 @@ impl<'w> System<'w> {
         if let Some(claim) = &step.claim {
             assert_eq!(rules::claim(claim, share, &cx), Ok(()), "{}: {action:?}", before.graph.name);
             ghost = claim.handover().and_then(|handover| rules::provenance(handover, share, ghosts, &cx));
+            assert_eq!(rules::vouch(claim, share, ghosts, &cx), Ok(ghost), "both at once");
         }
         let received = match &action {
             Action::Receive(message) => self.transit.iter().position(|(known, _)| known == message),

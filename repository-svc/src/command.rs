@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use mesh_runtime::air::simulated::HubAddress;
 use mesh_runtime::daemon;
-use mesh_runtime::daemon::asking::Asking;
+use mesh_runtime::daemon::asking::{Asking, counted};
 use serde_json::{Value, json};
 
 use crate::config::{Config, EMBEDDED_BROKER, Overrides, SIMULATED_AIR};
@@ -25,7 +25,7 @@ pub struct Arguments {
     command: Command,
 }
 
-const CODES: &str = "Exit codes: 0 ended as asked, 1 could not go on, 64 bad configuration.";
+const CODES: &str = "Exit codes: 0 ended as asked, 1 could not go on, 64 bad configuration or usage.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -87,14 +87,14 @@ fn in_words(status: &Value) -> String {
     let text = |name: &str| status.get(name).and_then(Value::as_str).unwrap_or("?");
     let connected = status.get("connected").and_then(Value::as_bool).unwrap_or_default();
     let mut words = format!(
-        "{} is {}.\nIt lists the policies of {} devices, at revision {}.\n",
+        "{} is {}.\nIt lists the policies of {}, at revision {}.\n",
         text("device"),
         if connected { "connected to its broker" } else { "not connected to its broker" },
-        number("listed"),
+        counted(number("listed"), "device"),
         number("revision"),
     );
-    words +=
-        &format!("Since its start it answered {} uploads and {} downloads.\n", number("uploads"), number("downloads"));
+    let (uploads, downloads) = (counted(number("uploads"), "upload"), counted(number("downloads"), "download"));
+    words += &format!("Since its start it answered {uploads} and {downloads}.\n");
     let complaints = status.get("complaints").and_then(Value::as_object);
     for (kind, count) in complaints.into_iter().flatten() {
         words += &format!("Refused as {kind}: {count}.\n");

@@ -1,9 +1,9 @@
 //! What the repository does with a message.
 //!
 //! **Upload.** Opened, checked, put into the store; once it is durable it comes back as an [`Input`] and is listed: a step
-//! of the graph, recorded. In [`Host::settle`] the trace is synced, once for all that came together, and only then are
-//! they acknowledged. Statements are listed in the order of their revisions, so that a download that ends at a revision
-//! has everything up to it.
+//! of the graph, recorded. In [`Host::settle`] a sync of the trace begins, for all that came since the last one, and when it
+//! is done they are acknowledged. Meanwhile others are taken. Statements are listed in the order of their revisions, so
+//! that a download that ends at a revision has everything up to it.
 //!
 //! **Fetch.** A part of the catalogue goes out as it is asked for. The part that completes a download is the graph's
 //! requestPolicies and downloadPolicies: two recorded steps, and then the answer.
@@ -26,6 +26,7 @@ use mesh_runtime::link::{Event, Filter};
 use mesh_runtime::protocol::changes_topic;
 use mesh_runtime::protocol::message::{Message, Refusal};
 use mesh_runtime::protocol::post::{Opened, Post};
+use mesh_runtime::recorder;
 use pilot_core::evidence::envelope::{ChainHead, MessageId, Sender};
 use pilot_core::evidence::{DeviceName, PolicyStatement};
 use pilot_core::value::Time;
@@ -34,6 +35,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::catalogue::{Catalogue, Part};
+use crate::left_out::LeftOut;
 use crate::store::{PolicyStore, PutError, Revision};
 
 /// When whoever was told so may come again, in seconds.
@@ -46,6 +48,8 @@ pub(crate) enum Input {
     Link(Event),
     /// From the store.
     Stored(Box<Stored>),
+    /// A sync of the trace is done.
+    Synced(Result<(), recorder::RecordError>),
 }
 
 /// What became of an upload.
@@ -81,14 +85,17 @@ pub(crate) struct Repository {
     store: Arc<PolicyStore>,
     inputs: mpsc::Sender<Input>,
     catalogue: Catalogue,
+    left_out: LeftOut,
     /// Durable, and not listed yet: an earlier revision is not, or the clock is not believed.
     durable: BTreeMap<u64, (Request, Upload)>,
     /// Downloads that are being answered, by who asked.
     downloads: BTreeMap<DeviceId, (Request, u64, Part)>,
     /// How many downloads may be completed, as of when.
     downloads_left: (u64, Time),
-    /// Acknowledgements that wait for the trace to be synced.
+    /// Acknowledgements that wait for a sync of the trace to begin.
     acknowledgements: Vec<(Request, Message)>,
+    /// The sync that has begun.
+    syncing: Option<Syncing>,
     /// The revision up to which the store knows that everything is in the trace.
     noted: u64,
     /// The revision that was announced last on this connection.
@@ -96,6 +103,16 @@ pub(crate) struct Repository {
     is_connected: bool,
     uploads: u64,
     served: u64,
+}
+
+/// What a sync of the trace will have made durable.
+#[derive(Debug)]
+struct Syncing {
+    /// Up to here.
+    revision: u64,
+    /// The trace ends with this.
+    head: ChainHead,
+    acknowledgements: Vec<(Request, Message)>,
 }
 
 /// The driver of a repository.
@@ -176,6 +193,10 @@ impl Host<Journal> for Repository {
                 }
             }
             Input::Stored(stored) => self.stored(*stored, driver, now)?,
+            Input::Synced(result) => {
+                result.map_err(RecordError::new)?;
+                self.synced(now);
+            }
         }
         Ok(None)
     }
@@ -201,7 +222,7 @@ impl Host<Journal> for Repository {
             let Some(sent) = driver.recorder().next_sent() else { continue };
             if let Some((request, since, part)) = self.downloads.remove(&message.receiver) {
                 self.served = self.served.saturating_add(1);
-                self.answer_part(&request, since, part, Some(sent.head), taken.time);
+                self.answer_part(&request, since, part, sent, taken.time);
             }
         }
         for guest in outcome.forgotten {
@@ -213,19 +234,8 @@ impl Host<Journal> for Repository {
     fn settle(&mut self, driver: &mut Driving<'_>, now: Time) -> Result<Option<Time>, DriveError> {
         self.learn(driver, false, now);
         self.list_durable(driver, now)?;
-        let recorder = driver.recorder().recorder();
-        recorder.tick(now).map_err(RecordError::new)?;
-        if !self.acknowledgements.is_empty() || self.noted < self.catalogue.head() {
-            recorder.sync().map_err(RecordError::new)?;
-            self.noted = self.catalogue.head();
-            if let Err(error) = self.store.note_recorded(Revision(self.noted)) {
-                tracing::warn!(%error, "uploads may be recorded once more after the next start");
-            }
-            let head = recorder.head();
-            for (request, message) in std::mem::take(&mut self.acknowledgements) {
-                self.answer(&request, &message, Some(head), now);
-            }
-        }
+        driver.recorder().recorder().tick(now).map_err(RecordError::new)?;
+        self.sync_trace(driver)?;
         self.announce(now);
         Ok(Some(Time::from_unix(now.unix().saturating_add(1))))
     }
@@ -237,8 +247,16 @@ impl Host<Journal> for Repository {
         }
     }
 
-    fn checkpoint(&mut self, driver: &mut Driving<'_>) -> Result<(), RecordError> {
-        driver.recorder().recorder().sync().map_err(RecordError::new)
+    fn checkpoint(&mut self, driver: &mut Driving<'_>, now: Time) -> Result<(), RecordError> {
+        driver.recorder().recorder().sync().map_err(RecordError::new)?;
+        self.left_out.store().map_err(RecordError::new)?;
+        // Nobody waits any more for the sync that may be under way: this one was for the same, and for what came after.
+        let head = driver.recorder().recorder().head();
+        let mut acknowledgements = self.syncing.take().map(|syncing| syncing.acknowledgements).unwrap_or_default();
+        acknowledgements.append(&mut self.acknowledgements);
+        self.syncing = Some(Syncing { revision: self.catalogue.head(), head, acknowledgements });
+        self.synced(now);
+        Ok(())
     }
 }
 

@@ -15,13 +15,14 @@ pub mod catalogue;
 pub mod command;
 pub mod config;
 mod host;
+mod left_out;
 pub mod store;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use mesh_runtime::air::simulated::{Hub, World};
-use mesh_runtime::broker::Broker as EmbeddedBroker;
+use mesh_runtime::broker::{Broker as EmbeddedBroker, BrokerError};
 use mesh_runtime::daemon::{Failure, control, state_file};
 use mesh_runtime::driver::clock::{Clock, SystemClock};
 use mesh_runtime::driver::run::{Sources, run as drive};
@@ -41,7 +42,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     let (endpoint, broker) = match &config.broker {
         Broker::At(endpoint) => (Endpoint::clone(endpoint), None),
         Broker::Embedded(address) => {
-            let broker = EmbeddedBroker::start(*address).await.map_err(Failure::configuration)?;
+            let broker = EmbeddedBroker::start(*address).await.map_err(no_broker)?;
             tracing::info!(url = broker.url(), "the embedded broker listens");
             let settings = mqtt::Settings { url: broker.url(), ..Default::default() };
             (settings.load().map_err(Failure::runtime)?, Some(broker))
@@ -49,7 +50,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     };
     let air = match config.simulated_air {
         Some(address) => {
-            let hub = Hub::start_at(address, World::default()).await.map_err(Failure::configuration)?;
+            let hub = Hub::start_at(address, World::default()).await.map_err(Failure::runtime)?;
             tracing::info!(address = %hub.address(), "the simulated air is up");
             Some(hub)
         }
@@ -64,6 +65,17 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
         broker.stop().await;
     }
     done
+}
+
+/// An address that is taken is no mistake in what the repository was told: often it runs already.
+fn no_broker(error: BrokerError) -> Failure {
+    match &error {
+        BrokerError::Listen { error: cause, .. } if cause.kind() == std::io::ErrorKind::AddrInUse => {
+            Failure::runtime(format!("{error}; does a repository run already, or another broker?"))
+        }
+        BrokerError::NotLoopback(_) => Failure::configuration(error),
+        _ => Failure::runtime(error),
+    }
 }
 
 /// Runs a repository on a link.
@@ -98,5 +110,7 @@ pub async fn run_on(
     link.close();
     // What is still in the outbox leaves before the process does.
     let _ = tokio::time::timeout(mqtt::CLOSE_TIMEOUT, listener).await;
-    done.map_err(Failure::runtime).and(closed.map_err(Failure::runtime))
+    done.map_err(Failure::runtime).and(closed.map_err(Failure::runtime))?;
+    tracing::info!("stopped");
+    Ok(())
 }

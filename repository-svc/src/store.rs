@@ -21,13 +21,14 @@
 //!
 //! ```text
 //! DIRECTORY/            made under another name and renamed when complete
-//!   FORMAT              "consent-mesh policy store 1\n", compared before anything else is touched
+//!   FORMAT              "consent-mesh policy store 2\n", compared before anything else is touched
 //!   HIGHEST             revision of the last commit and its complement, 8 bytes each, written after the sync
 //!   RECORDED            likewise the revision up to which the daemon's trace has everything, written when it says so
 //!   conf, db, snap.*    sled 0.34; db is locked while open
 //!     tree "statements"
 //!       key 0x00        revision, count (8 bytes each, big endian)
-//!       key device      version, revision (8 bytes each, big endian), statement bytes
+//!       key device      version, revision (8 bytes each, big endian), how it came, statement bytes
+//!                       (how it came: 0; or 16, message id; or 48, message id, head of the sender's trace)
 //! ```
 //!
 //! sled cannot tell a torn end of its log from a damaged one and cuts off both. `HIGHEST` can: it is written, without
@@ -46,6 +47,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use pilot_core::evidence::DeviceName;
+use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use tokio::sync::{mpsc, oneshot};
 
 use self::format::Opened;
@@ -109,6 +111,16 @@ impl Statement {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// In which envelope a statement came, which the trace says of it. It is stored with the statement, because a statement
+/// that is durable when the process ends is recorded by the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Came {
+    /// The envelope's id; `None` for a statement that came in none.
+    pub id: Option<MessageId>,
+    /// The head of the sender's trace.
+    pub head: Option<ChainHead>,
 }
 
 /// Why a store could not be opened.
@@ -208,9 +220,19 @@ impl PolicyStore {
     ///
     /// Dropping the future gives up the answer, not the put.
     pub async fn put(&self, device: DeviceName, statement: Statement) -> Result<Revision, PutError> {
+        self.put_as_it_came(device, statement, Came::default()).await
+    }
+
+    /// The same for a statement that came in an envelope.
+    pub async fn put_as_it_came(
+        &self,
+        device: DeviceName,
+        statement: Statement,
+        came: Came,
+    ) -> Result<Revision, PutError> {
         let (answer, answered) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or(PutError::Failed)?;
-        queue.try_send(Put { device, statement, answer }).map_err(|refused| match refused {
+        queue.try_send(Put { device, statement, came, answer }).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => PutError::Busy,
             mpsc::error::TrySendError::Closed(_) => PutError::Failed,
         })?;

@@ -9,6 +9,8 @@
     reason = "a test may panic"
 )]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pilot_core::evidence::DeviceName;
 use repository_svc::store::{
-    Changes, Entry, MAX_CHANGES_BYTES, MAX_STATEMENT_BYTES, PolicyStore, Revision, Statement, Version,
+    Came, Changes, Entry, MAX_CHANGES_BYTES, MAX_STATEMENT_BYTES, PolicyStore, Revision, Statement, Version,
 };
 use tokio::task::JoinSet;
 
@@ -31,11 +33,16 @@ fn statement(number: u64, version: u64) -> Statement {
 }
 
 fn entry(number: u64, version: u64, revision: u64) -> Entry {
-    Entry { device: device(number), statement: statement(number, version), revision: Revision(revision) }
+    Entry {
+        device: device(number),
+        statement: statement(number, version),
+        revision: Revision(revision),
+        came: Came::default(),
+    }
 }
 
 fn open(directory: &Path) -> PolicyStore {
-    PolicyStore::open(&directory.join("store")).unwrap()
+    support::open(&directory.join("store"))
 }
 
 /// The number after `state` in a fixed sequence (Knuth's MMIX).
@@ -60,7 +67,7 @@ impl Reader {
         assert!(self.until <= until && until <= head);
         assert!(until == head || !entries.is_empty(), "there is more, so there must be at least one");
         let mut last = self.until;
-        for Entry { device, statement, revision } in entries {
+        for Entry { device, statement, revision, .. } in entries {
             assert!(last < revision && revision <= until, "revisions go up");
             last = revision;
             self.contents.insert(device, (statement, revision));

@@ -8,6 +8,8 @@
     reason = "a test may panic"
 )]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -18,6 +20,8 @@ use repository_svc::store::{
     Entry, MAX_CHANGES_BYTES, MAX_STATEMENT_BYTES, OpenError, PolicyStore, PutError, Revision, Statement, Version,
 };
 use tokio::task::JoinSet;
+
+use self::support::open;
 
 fn device(name: &str) -> DeviceName {
     DeviceName::new(name).unwrap()
@@ -60,13 +64,13 @@ async fn the_highest_version_stays_and_so_does_a_withdrawal() {
     let path = directory.path().join("store");
     let mall = device("mall-gate");
     {
-        let store = PolicyStore::open(&path).unwrap();
+        let store = open(&path);
         assert_eq!((store.count(), store.revision()), (0, Revision(0)));
         assert_eq!(store.statement(&mall).unwrap(), None);
         assert_eq!(store.put(mall.clone(), statement(3, b"policy")).await, Ok(Revision(1)));
         assert_eq!(store.put(mall.clone(), statement(7, b"withdrawal")).await, Ok(Revision(2)));
     }
-    let store = PolicyStore::open(&path).unwrap();
+    let store = open(&path);
     for (version, bytes, identical) in [(3, &b"policy"[..], false), (7, b"another", false), (7, b"withdrawal", true)] {
         let refused = PutError::NotHigher { stored: Version(7), identical };
         assert_eq!(store.put(mall.clone(), statement(version, bytes)).await, Err(refused));
@@ -85,13 +89,13 @@ async fn the_longest_statements_stay_in_the_file_that_is_synced() {
     let longest = vec![0xA5; MAX_STATEMENT_BYTES];
     let name = |at: u64| device(&format!("{at:0>128}", at = format!("d{at}")));
     {
-        let store = Arc::new(PolicyStore::open(&path).unwrap());
+        let store = Arc::new(open(&path));
         for version in 1..=3 {
             put_all(&store, (0..100).map(|at| (name(at), statement(version, &longest))).collect()).await;
             assert_eq!(fs::read_dir(path.join("blobs")).unwrap().count(), 0, "version {version}");
         }
     }
-    let store = PolicyStore::open(&path).unwrap();
+    let store = open(&path);
     assert_eq!(fs::read_dir(path.join("blobs")).unwrap().count(), 0);
     assert_eq!(everything(&store).len(), 100);
     assert!(Statement::new(Version(1), &[0; MAX_STATEMENT_BYTES + 1]).is_err());
@@ -120,13 +124,13 @@ fn refusal(path: &Path) -> OpenError {
 async fn one_process_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
-    let store = PolicyStore::open(&path).unwrap();
+    let store = open(&path);
     store.put(device("a"), statement(1, b"1")).await.unwrap();
     let error = refusal(&path);
     assert!(matches!(error, OpenError::InUse(_)), "{error}");
     assert_eq!(store.put(device("a"), statement(2, b"2")).await, Ok(Revision(2)), "the first goes on");
     drop(store);
-    assert_eq!(PolicyStore::open(&path).unwrap().count(), 1);
+    assert_eq!(open(&path).count(), 1);
 }
 
 #[test]
@@ -136,10 +140,10 @@ fn other_directories_and_formats_are_refused_and_not_touched() {
     fs::create_dir(&other).unwrap();
     drop(PolicyStore::open(&other).expect("an empty directory becomes a store"));
 
-    fs::write(other.join("FORMAT"), "consent-mesh policy store 2\n").unwrap();
+    fs::write(other.join("FORMAT"), "consent-mesh policy store 1\n").unwrap();
     let error = refusal(&other);
     assert!(
-        matches!(&error, OpenError::OtherFormat { found, .. } if found == "consent-mesh policy store 2"),
+        matches!(&error, OpenError::OtherFormat { found, .. } if found == "consent-mesh policy store 1"),
         "{error}"
     );
 
@@ -155,7 +159,7 @@ fn other_directories_and_formats_are_refused_and_not_touched() {
 
 /// A store with some statements, closed.
 async fn filled(path: &Path) {
-    let store = Arc::new(PolicyStore::open(path).unwrap());
+    let store = Arc::new(open(path));
     for version in 1..=4 {
         put_all(
             &store,
@@ -178,6 +182,25 @@ async fn missing_and_shortened_files_are_refused_and_not_replaced_by_empty_ones(
     }
 }
 
+#[tokio::test]
+async fn a_snapshot_that_a_kill_left_unfinished_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    filled(&path).await;
+    // The second opening makes a snapshot of all that.
+    drop(open(&path));
+    let files = contents(&path);
+    let (name, snapshot) = files.iter().find(|(name, _)| name.starts_with("snap.")).expect("there is a snapshot");
+    for length in [0, 5, snapshot.len() / 2, snapshot.len()] {
+        // Of a later moment than the finished one.
+        let unfinished = path.join(format!("{}F.generating", &name[..name.len() - 1]));
+        fs::write(&unfinished, &snapshot[..length]).unwrap();
+        let store = open(&path);
+        assert_eq!((store.count(), store.revision()), (200, Revision(800)), "{length} bytes");
+        assert!(!unfinished.exists(), "{length} bytes");
+    }
+}
+
 /// Writes a note as the store does: a revision and its complement.
 fn write_note(path: &Path, name: &str, revision: u64) {
     fs::write(path.join(name), [revision.to_be_bytes(), (!revision).to_be_bytes()].concat()).unwrap();
@@ -188,7 +211,7 @@ async fn what_was_recorded_is_noted_and_a_missing_or_torn_note_means_nothing_was
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     {
-        let store = PolicyStore::open(&path).unwrap();
+        let store = open(&path);
         assert_eq!(store.recorded(), Revision(0));
         for version in 1..=9 {
             store.put(device("a"), statement(version, b"x")).await.unwrap();
@@ -198,7 +221,7 @@ async fn what_was_recorded_is_noted_and_a_missing_or_torn_note_means_nothing_was
         store.note_recorded(Revision(5)).unwrap();
         assert_eq!(store.recorded(), Revision(7), "a late note of less changes nothing");
     }
-    let recorded = || PolicyStore::open(&path).unwrap().recorded();
+    let recorded = || open(&path).recorded();
     assert_eq!(recorded(), Revision(7), "also after a restart");
 
     let mut torn = [7_u64.to_be_bytes(), (!7_u64).to_be_bytes()].concat();
@@ -226,7 +249,7 @@ async fn a_database_behind_either_note_is_refused() {
         let error = PolicyStore::open(&path).expect_err("must be refused");
         assert!(error.to_string().contains("it is at revision 800, and was at 801 before"), "{name}: {error}");
         write_note(&path, name, 800);
-        drop(PolicyStore::open(&path).unwrap());
+        drop(open(&path));
         fs::write(path.join(name), before).unwrap();
     }
 }

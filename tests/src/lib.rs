@@ -3,9 +3,12 @@
 //! Daemons run from the release build of `consent-mesh`, as they are shipped. Everything listens on loopback, at ports
 //! that the operating system chose, and ends with the test.
 
+pub mod audit;
+pub mod ble_vm;
 pub mod broker;
 pub mod peer;
 pub mod process;
+pub mod radio;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,6 +51,8 @@ pub struct Mesh {
     kinds: BTreeMap<String, &'static str>,
     /// For what is not a process.
     pub runtime: Runtime,
+    /// Whether what its daemons recorded is judged in the end: not if somebody made up what they know.
+    pub is_audited: bool,
     directory: TempDir,
 }
 
@@ -67,7 +72,7 @@ impl Mesh {
         let mut layout = Layout::new(directory.path(), VOCABULARY, &broker.url(), &air).unwrap();
         layout.repository("registry", "registrar").unwrap();
         let kinds = BTreeMap::from([("registry".to_owned(), "repository")]);
-        Self { layout, broker, hub: Some(hub), daemons: BTreeMap::new(), kinds, runtime, directory }
+        Self { layout, broker, hub: Some(hub), daemons: BTreeMap::new(), kinds, runtime, is_audited: true, directory }
     }
 
     /// Where everything is.
@@ -86,6 +91,11 @@ impl Mesh {
     pub fn subject(&mut self, name: &str, address: &str, policies: &str, settings: &str) {
         self.layout.subject(&Subject { name, address, policies, settings }).unwrap();
         self.kinds.insert(name.to_owned(), "ds-gateway");
+    }
+
+    /// The subjects that were added.
+    pub fn subjects(&self) -> Vec<String> {
+        self.kinds.iter().filter(|(_, kind)| **kind == "ds-gateway").map(|(name, _)| name.clone()).collect()
     }
 
     /// Starts a daemon and waits until it is connected.
@@ -191,8 +201,16 @@ fn decision_in(answer: &Value, controller: &str) -> Option<(bool, String)> {
     Some((decision["accepted"].as_bool()?, decision["why"].as_str()?.to_owned()))
 }
 
+/// What a mesh leaves behind is judged when its test is over: whatever was done to it, what its daemons recorded conforms.
 impl Drop for Mesh {
     fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let running: Vec<String> = self.daemons.keys().cloned().collect();
+            running.iter().for_each(|name| self.stop(name));
+            if self.is_audited {
+                audit::assert_conforms(&self.layout, &self.subjects());
+            }
+        }
         self.daemons.clear();
         if let Some(hub) = self.hub.take() {
             self.runtime.block_on(hub.stop());
@@ -213,8 +231,8 @@ pub fn now() -> Time {
     SystemClock.now()
 }
 
-/// Every file below a directory that contains these bytes.
-pub fn files_with(root: &Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
+/// Every file below a directory.
+pub fn files_below(root: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -223,14 +241,20 @@ pub fn files_with(root: &Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
             if kind.is_dir() {
                 directories.push(entry.path());
             } else if kind.is_file() {
-                let content = std::fs::read(entry.path()).unwrap_or_default();
-                if content.windows(bytes.len()).any(|window| window == bytes) {
-                    found.push(entry.path());
-                }
+                found.push(entry.path());
             }
         }
     }
     found
+}
+
+/// Every file below a directory that contains these bytes.
+pub fn files_with(root: &Path, bytes: &[u8]) -> Vec<std::path::PathBuf> {
+    let contains = |path: &std::path::PathBuf| {
+        let content = std::fs::read(path).unwrap_or_default();
+        content.windows(bytes.len()).any(|window| window == bytes)
+    };
+    files_below(root).into_iter().filter(contains).collect()
 }
 
 /// A subject with an address, for tests with several.

@@ -5,6 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use conformance::audit::court::Filter;
+use conformance::audit::report::Verdict;
+use conformance::audit::sources::{Given, Sources};
+use conformance::audit::{Progress, audit};
 use consent_mesh_tests::PATIENCE;
 use consent_mesh_tests::process::binary;
 use rustix::process::{Pid, Signal, kill_process};
@@ -67,8 +71,44 @@ fn the_mall() {
     for kept in kept.iter().chain(&["audit/shop-gate.key", "audit/alice.opening"]) {
         assert!(root.join(kept).exists(), "{kept}");
     }
+    assert_eq!(report["audit"]["verdict"], "conforms", "{}", report["audit"]);
+    assert_eq!(report["audit"]["unjudged"], serde_json::json!([]));
     assert_eq!(report["traces"], root.join("traces").canonicalize().unwrap().to_str().unwrap());
     assert_eq!(processes_of(&root), 0);
+    one_controller_shows_signatures(&root);
+}
+
+/// An auditor who has nothing but one controller's trace, audit key and signed consents knows that people have signed; and
+/// notices if what is shown is of something else.
+fn one_controller_shows_signatures(root: &Path) {
+    let (key, consents) = (root.join("audit/mall-gate.key"), root.join("audit/mall-gate.consents"));
+    let given = Given {
+        meshes: vec![root.join("mesh.toml")],
+        operator: Some(root.join("operator.pub")),
+        keys: vec![key],
+        consents: vec![consents.clone()],
+        ..Given::default()
+    };
+    let audited = |given: &Given| {
+        let sources = Sources::find(&[root.join("traces/mall-gate")], given).unwrap();
+        audit(&sources, Filter::default(), &Progress::default())
+    };
+    let report = audited(&given);
+    assert_eq!(report.verdict(), Verdict::Conforms);
+    // Erin has signed, too; but she has withdrawn, and her signature was erased with her address.
+    assert_eq!((report.evidence.witnessed, report.evidence.signed), (0, 2), "{:?}", report.evidence);
+    let unshown = audited(&Given { consents: Vec::new(), ..given.clone() });
+    assert_eq!((unshown.verdict(), unshown.evidence.signed), (Verdict::Conforms, 0));
+    assert!(unshown.unjudged.iter().any(|unjudged| unjudged.why.contains("not shown the signature")));
+
+    // Alice's signature, said by somebody to be about Carol's address: that proves nothing, and nothing against the gate.
+    let lines = std::fs::read_to_string(&consents).unwrap();
+    let mut shown: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let other = shown[1]["item"].clone();
+    shown[0]["item"] = other;
+    std::fs::write(&consents, shown.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    let report = audited(&given);
+    assert_eq!((report.verdict(), report.evidence.signed), (Verdict::Conforms, 1));
 }
 
 /// Ctrl-C ends everything in order; kill -9 of the demo itself leaves no process behind either.
@@ -101,4 +141,15 @@ fn nothing_is_overwritten() {
     let output = start(&["--seconds", "3"], directory.path()).wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("exists"));
+}
+
+/// Somebody changes one record: the audit says which, and the exit code is that of damaged traces.
+#[test]
+fn tampering_is_found() {
+    let output = Command::new(binary()).args(["demo", "--seconds", "8", "--tamper"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let changed = said.lines().find_map(|line| line.strip_prefix("Somebody has changed a bit in record ")).unwrap();
+    let (record, device) = changed.trim_end_matches('.').split_once(" of the trace of ").unwrap();
+    assert!(said.contains(&format!("1. {device}, record {record},")), "{said}");
 }

@@ -1,6 +1,7 @@
 //! The whole mesh at work: every test against the embedded broker and against mosquitto, with the same assertions.
 
 use consent_mesh_tests::{Kind, Mesh, address, address_bytes, files_with, policy};
+use mesh_runtime::air::simulated::World;
 use serde_json::json;
 
 const ALICE: u8 = 1;
@@ -106,6 +107,30 @@ fn a_change_of_policy_reaches_subjects() {
         mesh.until_decided("alice", "mall-gate", true);
         mesh.until_held("mall-gate", 2);
     }
+}
+
+/// Who withdraws from a controller that has never heard her is answered, and nothing is wrong with that: the audit at the end
+/// of each test says so.
+#[test]
+fn withdrawal_from_who_has_nothing() {
+    let deaf = World { range: Some(0), ..World::default() };
+    let mut mesh = Mesh::in_world(Kind::Embedded, deaf);
+    mesh.controller("mall-gate", "mall", &analytics("mall"));
+    // Out of reach.
+    mesh.subject("alice", &address(ALICE), &accepts(&["mall"]), "");
+    let config = mesh.layout.config("alice");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("[air]\n", "[air]\nposition = [9, 9]\n")).unwrap();
+    for name in ["registry", "mall-gate", "alice"] {
+        mesh.start(name);
+    }
+    mesh.until_decided("alice", "mall-gate", true);
+    let advertises = |status: &serde_json::Value| (status["advertising"].as_array()?.len() == 1).then_some(());
+    mesh.until("alice", "status", "she advertises", advertises);
+    mesh.command("alice", "withdraw");
+    let told = |status: &serde_json::Value| (status["withdrawn"] == 1).then_some(());
+    mesh.until("mall-gate", "status", "it was told", told);
+    assert_eq!(mesh.held("mall-gate"), 0);
 }
 
 /// Withdrawing is one command: frames stop, what is held is erased, and it stays gone.

@@ -2,11 +2,7 @@
 //! opinions about that.
 
 use consent_mesh::layout::{Controller, Layout, LayoutError, Subject};
-use mesh_runtime::daemon::state_file;
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
-use mesh_runtime::keys::secret_file;
-use pilot_core::evidence::hex::Hex;
-use serde_json::json;
 
 /// How long the demo's policies allow data to be kept, in seconds.
 const RETENTION: u64 = 3600;
@@ -165,17 +161,5 @@ pub(super) fn address_text(address: [u8; 6]) -> String {
 
 /// What the demo's people give an auditor, so that she can find their items in the controllers' traces: `audit/NAME.opening`.
 pub(super) fn write_openings(layout: &Layout, people: &[Person]) -> Result<(), String> {
-    for Person { name, address, .. } in people {
-        let key = secret_file::load(&layout.audit_key(name)).map_err(|error| error.to_string())?;
-        let Some(key) = key else { continue };
-        let opening = json!({
-            "device": name,
-            "datatype": "MACAddress",
-            "item": Hex(address).to_string(),
-            "audit_key": Hex(&*key).to_string(),
-        });
-        let path = layout.audit_key(name).with_extension("opening");
-        state_file::store(&path, &opening).map_err(|error| error.to_string())?;
-    }
-    Ok(())
+    people.iter().try_for_each(|person| layout.open(&person.name).map_err(|error| error.to_string()))
 }

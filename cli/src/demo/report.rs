@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
+use conformance::audit::report::Report as Audited;
 use consent_mesh::layout::Layout;
+use dc_gateway::status::refusal_in_words;
 use mesh_runtime::keys::secret_file;
 use pilot_core::evidence::{AuditKey, Pseudonym};
 use pilot_core::value::Time;
@@ -60,7 +62,7 @@ impl Report {
     }
 
     /// For programs.
-    pub(super) fn json(&self, layout: &Layout, is_kept: bool) -> Value {
+    pub(super) fn json(&self, layout: &Layout, is_kept: bool, audited: &Audited) -> Value {
         let held = |held: &Held| json!({ "subject": held.subject, "policy": held.policy, "until": held.until });
         let controller = |report: &ControllerReport| json!({ "id": report.name, "held": report.held.iter().map(held).collect::<Vec<_>>(), "refused": report.refused });
         let decision = |decision: &Decision| json!({ "controller": decision.controller, "accepted": decision.accepted, "why": decision.why });
@@ -69,12 +71,13 @@ impl Report {
             "controllers": self.controllers.iter().map(controller).collect::<Vec<_>>(),
             "subjects": self.subjects.iter().map(subject).collect::<Vec<_>>(),
             "traces": is_kept.then(|| layout.root().join("traces")),
+            "audit": conformance::audit::json::json(audited),
         })
     }
 
     /// For people.
     pub(super) fn print(&self, layout: &Layout, is_kept: bool, console: &mut Console) -> Result<(), Failure> {
-        writeln!(console, "What each controller holds at the end:\n")?;
+        writeln!(console, "\nWhat each controller holds at the end:\n")?;
         for ControllerReport { name, held, refused } in &self.controllers {
             if held.is_empty() {
                 writeln!(console, "  {name} holds nothing.")?;
@@ -83,7 +86,8 @@ impl Report {
                 let until = Time::from_unix(*until);
                 writeln!(console, "  {name} holds the address of {subject} under `{policy}`, until {until}.")?;
             }
-            let counted: Vec<String> = refused.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+            let counted: Vec<String> =
+                refused.iter().map(|(why, count)| format!("{count} {}", refusal_in_words(why))).collect();
             writeln!(
                 console,
                 "    frames it let pass by: {}",
@@ -109,7 +113,8 @@ impl Report {
         Ok(())
     }
 
-    fn lines(&self) -> Vec<String> {
+    /// The rows of the live table.
+    pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for SubjectReport { name, decisions } in &self.subjects {
             for Decision { controller, accepted, why } in decisions {
@@ -117,22 +122,13 @@ impl Report {
                 let is_held = gate.is_some_and(|gate| gate.held.iter().any(|held| held.subject == *name));
                 let holds = if is_held { "holds it" } else { "" };
                 let says = if *accepted { "yes" } else { "no" };
-                let why = shortened(why.lines().next().unwrap_or_default());
+                let why = why.lines().next().unwrap_or_default();
                 lines.push(format!("  {name:<10} {controller:<16} {says:<4} {holds:<9} {why}"));
             }
         }
         lines
     }
 }
-
-/// A reason as far as it fits.
-fn shortened(why: &str) -> String {
-    let fits: String = why.chars().take(MAX_WHY).collect();
-    if fits.len() < why.len() { fits + "…" } else { fits }
-}
-
-/// How much of a reason fits into the table.
-const MAX_WHY: usize = 70;
 
 impl ControllerReport {
     fn gather(
@@ -173,38 +169,5 @@ impl SubjectReport {
             Decision { controller: text("controller"), accepted, why: text("why") }
         };
         Self { name: person.name.clone(), decisions: decisions.map(decision).collect() }
-    }
-}
-
-/// The live table. On a terminal it is drawn over itself; elsewhere, lines are printed when they change.
-#[derive(Debug)]
-pub(super) struct Table {
-    is_terminal: bool,
-    drawn: Vec<String>,
-}
-
-impl Table {
-    pub(super) fn new(is_terminal: bool) -> Self {
-        Self { is_terminal, drawn: Vec::new() }
-    }
-
-    pub(super) fn show(&mut self, report: &Report, seconds_left: u64, console: &mut Console) -> Result<(), Failure> {
-        let lines = report.lines();
-        if self.is_terminal {
-            if !self.drawn.is_empty() {
-                // Up to the first line of the table, and everything below is gone.
-                write!(console, "\x1b[{}A\x1b[J", self.drawn.len() + 2)?;
-            }
-            writeln!(console, "  {:<10} {:<16} {:<4} {:<9} why", "phone", "controller", "says", "")?;
-            lines.iter().try_for_each(|line| writeln!(console, "{line}"))?;
-            writeln!(console, "  {seconds_left} s left, Ctrl-C ends it now")?;
-        } else {
-            for line in lines.iter().filter(|line| !self.drawn.contains(line)) {
-                writeln!(console, "{line}")?;
-            }
-        }
-        self.drawn = lines;
-        console.flush()?;
-        Ok(())
     }
 }

@@ -8,12 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use mesh_runtime::keys::secret_file::{self, SecretFileError};
+use mesh_runtime::recorder::Position;
 use pilot_core::value::Time;
 use redb::{Builder, Database, DatabaseError, StorageError, WriteTransaction};
 
 use super::file::{self, Bounded, HeaderError};
 use super::seal::VaultKey;
-use super::{Swept, Vault, VaultError, tables};
+use super::{Change, Swept, Vault, VaultError, tables};
 
 /// How much redb may keep in memory. A gateway has little.
 const CACHE_BYTES: usize = 4 << 20;
@@ -80,12 +81,52 @@ pub enum OpenError {
     },
 }
 
+/// A vault that is open, from which nothing can be read yet: what is due is still in it, and what the trace says since
+/// it was last written is not done.
+#[derive(Debug)]
+pub struct Unswept(Vault);
+
+impl Unswept {
+    /// See [`Vault::position`].
+    pub fn position(&self) -> Result<Position, VaultError> {
+        self.0.position()
+    }
+
+    /// See [`Vault::apply`].
+    pub fn follow(&mut self, changes: &[Change], position: Position) -> Result<(), VaultError> {
+        self.0.apply(changes, position)
+    }
+
+    /// Erases every record; tombstones stay. From `position` on, it follows this trace. Returns how many records.
+    pub fn erase_all(&mut self, position: Position) -> Result<u64, VaultError> {
+        self.0.erase_all(position)
+    }
+
+    /// Whatever is due at `now` is erased and out of the file when this returns, which says what it was.
+    pub fn sweep(self, now: Time) -> Result<(Vault, Swept), OpenError> {
+        let Self(mut vault) = self;
+        let path = vault.path.clone();
+        let swept =
+            caught(&path, || vault.sweep(now).map_err(|source| OpenError::Sweep { path: path.clone(), source }))?;
+        Ok((vault, swept))
+    }
+}
+
+/// redb panics where damage leads it astray. Nothing has been served yet, so a panic is one more way to say so.
+fn caught<T>(path: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|_| Err(damaged(path, "the database cannot make sense of its file")))
+}
+
 impl Vault {
-    /// Opens the vault at `path` with the key in `key_file`, or makes both if there is no vault yet.
-    ///
-    /// Whatever is due at `now` is erased and out of the file before this returns, which says what it was. Reads the whole file once, to find
-    /// damage; a damaged vault is refused.
+    /// [`Self::unlock`] and [`Unswept::sweep`] at once, for whoever has no trace to follow.
     pub fn open(path: &Path, key_file: &Path, now: Time) -> Result<(Self, Swept), OpenError> {
+        Self::unlock(path, key_file)?.sweep(now)
+    }
+
+    /// Opens the vault at `path` with the key in `key_file`, or makes both if there is no vault yet. Reads the whole file
+    /// once, to find damage; a damaged vault is refused.
+    pub fn unlock(path: &Path, key_file: &Path) -> Result<Unswept, OpenError> {
         let at = |source| OpenError::Io { path: path.into(), source };
         let key = secret_file::load(key_file)?;
         let key = match (key, fs::exists(path).map_err(at)?) {
@@ -96,16 +137,12 @@ impl Vault {
         if !fs::exists(path).map_err(at)? {
             create(path, &key)?;
         }
-        // redb panics where damage leads it astray. Nothing has been served yet, so a panic is one more way to say so.
-        let opened = catch_unwind(AssertUnwindSafe(|| {
+        caught(path, || {
             let database = open_sound(path)?;
             recognise(path, key_file, &key, &database)?;
             remove_if_there(&draft(path)).map_err(at)?;
-            let mut vault = Self { path: path.into(), key, database };
-            let swept = vault.sweep(now).map_err(|source| OpenError::Sweep { path: path.into(), source })?;
-            Ok((vault, swept))
-        }));
-        opened.unwrap_or_else(|_| Err(damaged(path, "the database cannot make sense of its file")))
+            Ok(Unswept(Self { path: path.into(), key, database }))
+        })
     }
 }
 

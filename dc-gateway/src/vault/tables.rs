@@ -1,7 +1,8 @@
 //! The vault's tables, and what keeps them in step.
 //!
 //! ```text
-//! meta          "format", "key" (by which the vault's key is recognised), "erased" (there is something to compact)
+//! meta          "format", "key" (by which the vault's key is recognised), "erased" (there is something to compact),
+//!               "position" (in the trace: number of the next record, 8 bytes, big endian; hash of the last, 32 bytes)
 //! records       handle → datatype, policy, until, epoch, pseudonym, sealed value
 //! keys          handle → sealed record key; without it the value is noise
 //! by_pseudonym  (pseudonym, handle)
@@ -13,7 +14,9 @@
 
 use std::ops::{Bound, RangeInclusive};
 
+use mesh_runtime::recorder::Position;
 use pilot_core::codec::Digest;
+use pilot_core::evidence::envelope::ChainHead;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
@@ -34,7 +37,7 @@ pub(super) const BY_DEADLINE: TableDefinition<(u64, HandleKey), ()> = TableDefin
 pub(super) const TOMBSTONES: TableDefinition<PseudonymKey, (u64, u64)> = TableDefinition::new("tombstones");
 
 /// What "format" says.
-pub(super) const FORMAT: &[u8] = b"consent-mesh vault 1";
+pub(super) const FORMAT: &[u8] = b"consent-mesh vault 2";
 
 const LEAST_HANDLE: &[u8; 16] = &[0; 16];
 const GREATEST_HANDLE: &[u8; 16] = &[0xFF; 16];
@@ -76,6 +79,7 @@ pub(super) fn create(transaction: &WriteTransaction, key_check: &[u8]) -> Result
     let mut tables = Records::open(transaction)?;
     tables.meta.insert("format", FORMAT)?;
     tables.meta.insert("key", key_check)?;
+    tables.note(Position::START)?;
     transaction.open_table(TOMBSTONES)?;
     Ok(())
 }
@@ -83,6 +87,15 @@ pub(super) fn create(transaction: &WriteTransaction, key_check: &[u8]) -> Result
 /// Whether anything was erased since the file was written anew.
 pub(super) fn has_erased(database: &Database) -> Result<bool, VaultError> {
     Ok(database.begin_read()?.open_table(META)?.get("erased")?.is_some())
+}
+
+/// Up to where the trace was followed.
+pub(super) fn position(database: &Database) -> Result<Position, VaultError> {
+    let meta = database.begin_read()?.open_table(META)?;
+    let entry = meta.get("position")?.ok_or(VaultError::Position)?;
+    let (next, head) = entry.value().split_first_chunk().ok_or(VaultError::Position)?;
+    let head = ChainHead(head.try_into().map_err(|_| VaultError::Position)?);
+    Ok(Position { next: u64::from_be_bytes(*next), head })
 }
 
 /// Whether a record is due, or a tombstone over.
@@ -118,6 +131,13 @@ impl<'t> Records<'t> {
             by_pseudonym: transaction.open_table(BY_PSEUDONYM)?,
             by_deadline: transaction.open_table(BY_DEADLINE)?,
         })
+    }
+
+    /// The trace is followed up to here.
+    pub(super) fn note(&mut self, position: Position) -> Result<(), VaultError> {
+        let bytes = [&position.next.to_be_bytes()[..], &position.head.0].concat();
+        self.meta.insert("position", bytes.as_slice())?;
+        Ok(())
     }
 
     pub(super) fn insert(

@@ -3,6 +3,7 @@
 use ed25519_dalek::SigningKey;
 use mesh_runtime::air::Address;
 use mesh_runtime::air::frame::{ControllerTag, Frame};
+use mesh_runtime::daemon::config::AirSetting;
 use mesh_runtime::driver::clock::Clock as _;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
@@ -193,7 +194,8 @@ async fn a_lost_audit_key_is_said() {
     std::fs::remove_file(place.data().join("audit.key")).unwrap();
     let (link, events) = place.network.connect();
     let config = place.load().unwrap();
-    let air = mesh_runtime::air::simulated::join(config.air.0, config.air.1).await.unwrap();
+    let AirSetting::Simulated(setting) = &config.air else { panic!("no simulated air") };
+    let air = setting.join(config.address).await.unwrap();
     let ended = dc_gateway::run_on(config, link, events, air, &place.clock, std::future::pending()).await;
     let error = ended.expect_err("no key").to_string();
     assert!(error.contains("audit.key"), "{error}");

@@ -44,7 +44,7 @@ async fn bad_settings_are_named() {
         ("mesh.toml", "missing.toml", "`mesh.file`: cannot read"),
         (operator.as_str(), "ed25519:00", "`mesh.operator`: "),
         ("mqtt://", "http://", "`broker`: a broker is given as"),
-        (air.as_str(), "example.org:1/00", "`air.simulated`: "),
+        (air.as_str(), "example.org:1/00", "`air`: "),
     ] {
         assert!(good.contains(good_part), "{good_part}");
         fs::write(&path, good.replacen(good_part, bad_part, 1)).unwrap();

@@ -11,6 +11,7 @@
 
 mod collecting;
 mod configuration;
+mod crashes;
 mod over_mqtt;
 mod publishing;
 mod support;

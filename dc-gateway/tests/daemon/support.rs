@@ -12,6 +12,7 @@ use ed25519_dalek::SigningKey;
 use mesh_runtime::air::frame::{ControllerTag, Frame};
 use mesh_runtime::air::simulated::{Hub as AirHub, Participant, World, join};
 use mesh_runtime::air::{Address, AddressKind, Air, FrameBytes};
+use mesh_runtime::daemon::config::AirSetting;
 use mesh_runtime::daemon::{Failure, control};
 use mesh_runtime::driver::clock::{Clock as _, ManualClock};
 use mesh_runtime::journal::new_id;
@@ -174,8 +175,8 @@ impl Place {
     pub async fn start_alone(&self) -> Gate {
         let config = self.load().unwrap();
         let (link, events) = self.network.connect();
-        let (hub, participant) = config.air;
-        let air = join(hub, participant).await.unwrap();
+        let AirSetting::Simulated(setting) = &config.air else { panic!("no simulated air") };
+        let air = setting.join(config.address).await.unwrap();
         let mut health = air.health.clone();
         let (stop, stopped) = oneshot::channel();
         let clock = self.clock.clone();
@@ -315,6 +316,12 @@ impl Gate {
         self.until("held", |status| status["held"] == count).await;
     }
 
+    /// As far as the disk goes, like a kill: nothing is closed.
+    pub async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+
     pub async fn end(self) -> Result<(), Failure> {
         // It may have ended by itself.
         let _ = self.stop.send(());
@@ -332,9 +339,14 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// The next message.
+    pub async fn opened(&mut self) -> Opened {
+        next(&mut self.post, &mut self.events, &self.mesh, &self.clock).await
+    }
+
     /// The next upload: its id and the statement.
     pub async fn upload(&mut self) -> (MessageId, Vec<u8>) {
-        let opened = next(&mut self.post, &mut self.events, &self.mesh, &self.clock).await;
+        let opened = self.opened().await;
         match opened.message {
             Message::Upload { statement } => (opened.id, statement),
             other => panic!("{other:?}"),

@@ -88,6 +88,38 @@ async fn signed_consents_are_withdrawn_by_their_key() {
     gate.end().await.unwrap();
 }
 
+/// Somebody who signs a consent in Alice's name before she gives hers cannot keep her from taking it back: neither if she does
+/// not sign, nor if she signs herself, and also after a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_signature_that_comes_first_keeps_nobody_from_withdrawing() {
+    let (mallory, alice) = (SigningKey::from_bytes(&[6; 32]), SigningKey::from_bytes(&[5; 32]));
+    for is_signed in [false, true] {
+        let place = Place::new().await;
+        let mut registry = place.registry().await;
+        let gate = place.start(&mut registry).await;
+        let phone = place.phone(ALICE, place.signed_consent(LONG, ALICE, &mallory)).await;
+        gate.until_held(1).await;
+        gate.until_refused("already-held", 2).await;
+        drop(phone);
+        let mut somebody = place.subject().await;
+        let answer = somebody.withdraw(&notice(&place)).await;
+        assert!(matches!(answer, Message::Refused { reason: Refusal::NotTheOwner, .. }), "{answer:?}");
+        let consent = if is_signed { place.signed_consent(LONG, ALICE, &alice) } else { place.consent(LONG) };
+        let heard = gate.status().await["refused"]["already-held"].as_u64().unwrap();
+        let phone = place.phone(ALICE, consent).await;
+        gate.until_refused("already-held", heard + 3).await;
+        drop(phone);
+        gate.end().await.unwrap();
+        let gate = place.start(&mut registry).await;
+        assert_eq!(gate.status().await["held"], 1);
+        let unsigned = notice(&place);
+        let hers = if is_signed { unsigned.sign(GATE, &alice) } else { unsigned };
+        assert!(is_withdrawn(&somebody.withdraw(&hers).await));
+        assert_eq!(gate.status().await["held"], 0);
+        gate.end().await.unwrap();
+    }
+}
+
 /// A notice about something that was never heard leaves its tombstone: the broadcast may be late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notice_can_come_first() {

@@ -29,7 +29,7 @@ fn looking_allocates_nothing() {
     let policy = each_kind(MALL, &POLICY, now)[1].policy().unwrap().digest();
     let mut filter = Filter::new(MALL);
     filter.publish([policy, Digest([3; 32])]).unwrap();
-    (0..200).for_each(|person| filter.hold(address(person), AddressKind::Public, policy));
+    (0..200).for_each(|person| filter.hold(address(person), AddressKind::Public, policy, None));
     let look = |person: u8, frame: FrameBytes| {
         let sighting = sighting(address(person), AddressKind::Public, frame);
         let mut said = None;

@@ -186,7 +186,14 @@ impl<'w> Gate<'w> {
 
     fn cx(&self) -> Context<'w> {
         let World { vocabulary, policies, contacts, .. } = self.world;
-        Context { judge: self.judge, directory: vocabulary.directory(), policies, contacts, now: self.now }
+        Context {
+            judge: self.judge,
+            directory: vocabulary.directory(),
+            policies,
+            contacts,
+            now: self.now,
+            attested: None,
+        }
     }
 
     fn step(&mut self, action: &Action) -> Option<Step> {
@@ -267,7 +274,7 @@ impl<'w> Gate<'w> {
         self.step(&action).unwrap();
         if kept {
             *seen.entry("kept").or_default() += 1;
-            self.filter.hold(address(person), kind, self.world.policies.digest(self.world.ids[policy]).unwrap());
+            self.filter.hold(address(person), kind, self.world.policies.digest(self.world.ids[policy]).unwrap(), None);
             self.step(&Action::Tau).unwrap();
         }
         assert_eq!(self.instance.location, Location::S2);

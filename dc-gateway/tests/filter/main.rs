@@ -8,7 +8,9 @@
     reason = "a test may panic"
 )]
 
+mod advertisements;
 mod allocations;
+mod fuzz_body;
 mod graph;
 mod rules;
 

@@ -69,16 +69,16 @@ fn an_address_is_held_with_its_kind_and_its_policy_until_it_is_released() {
             other => panic!("{other:?}"),
         }
     };
-    filter.hold(address(1), AddressKind::Random, Digest([9; 32]));
+    filter.hold(address(1), AddressKind::Random, Digest([9; 32]), None);
     assert!(!held(&filter, 1, AddressKind::Random), "under another policy");
-    filter.hold(address(1), AddressKind::Random, policy());
+    filter.hold(address(1), AddressKind::Random, policy(), None);
     assert!(held(&filter, 1, AddressKind::Random));
     assert!(!held(&filter, 1, AddressKind::Public), "the same bytes, but another address");
     assert!(!held(&filter, 2, AddressKind::Random));
     frames().iter().for_each(|frame| assert_eq!(refusal(&filter, frame), Some(Reason::AlreadyHeld)));
 
-    filter.hold(address(1), AddressKind::Public, policy());
-    filter.hold(address(2), AddressKind::Random, policy());
+    filter.hold(address(1), AddressKind::Public, policy(), None);
+    filter.hold(address(2), AddressKind::Random, policy(), None);
     filter.release(address(1), AddressKind::Random);
     assert!(!held(&filter, 1, AddressKind::Random));
     assert!(held(&filter, 1, AddressKind::Public));
@@ -88,11 +88,24 @@ fn an_address_is_held_with_its_kind_and_its_policy_until_it_is_released() {
     assert!(matches!(filter.look(&other, NOW), Verdict::Judge(_)), "a release is from every policy");
 }
 
+/// What was signed is refused only with the same key: any other consent to it changes who can take it back.
+#[test]
+fn what_was_signed_is_held_by_its_key() {
+    let mut filter = listening();
+    let [legacy, extended, signed] = frames();
+    let other = Frame::signed(MALL, &POLICY, now(), address(1), &SigningKey::from_bytes(&[2; 32])).unwrap();
+    filter.hold(address(1), AddressKind::Random, policy(), signed.signature().map(|signature| signature.key));
+    assert_eq!(refusal(&filter, &signed), Some(Reason::AlreadyHeld));
+    [legacy, extended, other].iter().for_each(|frame| assert_eq!(refusal(&filter, frame), None));
+    filter.hold(address(1), AddressKind::Random, policy(), None);
+    [legacy, extended, signed, other].iter().for_each(|f| assert_eq!(refusal(&filter, f), Some(Reason::AlreadyHeld)));
+}
+
 /// A policy that is withdrawn and published again finds what was held under it.
 #[test]
 fn publishing_replaces_the_set_and_forgets_nothing_that_is_held() {
     let mut filter = listening();
-    filter.hold(address(1), AddressKind::Random, policy());
+    filter.hold(address(1), AddressKind::Random, policy(), None);
     let [legacy, ..] = frames();
     filter.publish([Digest([9; 32])]).unwrap();
     assert_eq!(refusal(&filter, &legacy), Some(Reason::PolicyNotOurs));
@@ -106,7 +119,7 @@ fn publishing_replaces_the_set_and_forgets_nothing_that_is_held() {
 #[test]
 fn reasons_come_in_the_order_of_the_table() {
     let mut filter = listening();
-    filter.hold(address(1), AddressKind::Random, policy());
+    filter.hold(address(1), AddressKind::Random, policy(), None);
     let (other, stale) = (Digest([9; 32]), Epoch(now().0 - 3));
     assert_eq!(refusal(&filter, &Frame::legacy(SHOP, other, stale)), Some(Reason::NotAddressed));
     assert_eq!(refusal(&filter, &Frame::legacy(MALL, other, stale)), Some(Reason::PolicyNotOurs));
@@ -178,7 +191,7 @@ fn what_is_held_is_bounded() {
         Address::new([2, 0, a, b, c, d])
     };
     for at in 0..=MAX_HELD {
-        filter.hold(number(at), AddressKind::Public, policy());
+        filter.hold(number(at), AddressKind::Public, policy(), None);
     }
     let is_held = |filter: &Filter, at| {
         let heard = sighting(number(at), AddressKind::Public, frames()[0].encode());
@@ -187,7 +200,7 @@ fn what_is_held_is_bounded() {
     assert!(is_held(&filter, 0) && is_held(&filter, MAX_HELD - 1));
     assert!(!is_held(&filter, MAX_HELD));
     filter.release(number(0), AddressKind::Public);
-    filter.hold(number(MAX_HELD), AddressKind::Public, policy());
+    filter.hold(number(MAX_HELD), AddressKind::Public, policy(), None);
     assert!(!is_held(&filter, 0));
     assert!(is_held(&filter, MAX_HELD));
 }
@@ -195,7 +208,7 @@ fn what_is_held_is_bounded() {
 #[test]
 fn debug_shows_no_address() {
     let mut filter = listening();
-    filter.hold(Address::new(*b"secret"), AddressKind::Public, policy());
+    filter.hold(Address::new(*b"secret"), AddressKind::Public, policy(), None);
     let heard = sighting(Address::new(*b"secret"), AddressKind::Random, frames()[2].encode());
     let shown = format!("{filter:?} {filter:#?} {:?} {heard:?}", filter.look(&heard, NOW));
     assert!(shown.contains("held: 1"), "{shown}");

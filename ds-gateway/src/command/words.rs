@@ -64,7 +64,7 @@ pub(super) fn status(answer: &Value) -> String {
         None => format!("{known} known; the repository has not answered yet"),
     });
     match list(answer, "advertising") {
-        [] => lines.line("on the air: nothing"),
+        [] => lines.line(&format!("on the air: nothing, because {}", why_silent(answer))),
         some => {
             let names: Vec<String> = some.iter().map(party).collect();
             lines.line(&format!("on the air, in turn: for {}", names.join(", ")));
@@ -81,6 +81,24 @@ pub(super) fn status(answer: &Value) -> String {
         lines.line(&format!("refused: {kind}, {}", count(times.as_u64().unwrap_or_default(), "time", "times")));
     }
     lines.0
+}
+
+/// Why nothing is on the air: the first of what is in the way.
+fn why_silent(answer: &Value) -> &'static str {
+    let known = answer.get("policies").map_or(0, |policies| number(policies, "count"));
+    if !truth(answer, "mesh_in_force") {
+        "the mesh file has expired"
+    } else if !truth(answer, "radio") {
+        "the radio does not work"
+    } else if known == 0 {
+        "no controller's policy is known yet"
+    } else if number(answer, "accepted") == 0 {
+        "you say yes to nobody at the moment; `ds-gateway decide` says why"
+    } else if truth(answer, "just_withdrawn") {
+        "you have just withdrawn; it goes on within two minutes"
+    } else {
+        "nothing was said yet to those whom you accept; it is about to begin, or the log says what is in the way"
+    }
 }
 
 /// Each controller: yes or no, and why.
@@ -101,12 +119,20 @@ pub(super) fn decisions(answer: &Value) -> String {
 pub(super) fn withdrawn(answer: &Value) -> String {
     let mut lines = Lines(String::new());
     match list(answer, "withdrawn_from") {
-        [] => lines.line("nobody has anything of yours"),
+        [] if list(answer, "not_in_the_mesh").is_empty() => lines.line("nobody has anything of yours"),
+        [] => {}
         some => {
             let names: Vec<String> = some.iter().map(party).collect();
             lines.line(&format!("withdrawn from {}", names.join(", ")));
             lines.line("nothing is sent to them any more, and they are told to erase what they have, until they say that it is gone");
         }
+    }
+    if let some @ [_, ..] = list(answer, "not_in_the_mesh") {
+        lines.line(&format!(
+            "{} may have something of yours, and cannot be told: the mesh file does not have it any more",
+            strings(some)
+        ));
+        lines.line("restart the gateway and withdraw again once it does");
     }
     lines.0
 }
@@ -138,4 +164,32 @@ pub(super) fn reloaded(answer: &Value) -> String {
         ));
     }
     lines.0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whoever hears nothing is told why.
+    #[test]
+    fn silence_has_a_reason() {
+        let silent = |radio, known, accepted, just_withdrawn| {
+            let policies = json!({ "count": known, "age_seconds": 1 });
+            let answer = json!({
+                "connected": true, "repository": "registry", "mesh_in_force": true, "radio": radio, "policies": policies,
+                "accepted": accepted, "just_withdrawn": just_withdrawn, "advertising": [],
+            });
+            status(&answer).lines().last().map(str::to_owned)
+        };
+        for (answer, because) in [
+            (silent(false, 0, 0, false), "the radio does not work"),
+            (silent(true, 0, 0, false), "no controller's policy is known yet"),
+            (silent(true, 1, 0, true), "you say yes to nobody at the moment; `ds-gateway decide` says why"),
+            (silent(true, 1, 1, true), "you have just withdrawn; it goes on within two minutes"),
+        ] {
+            assert_eq!(answer, Some(format!("on the air: nothing, because {because}")));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! From broadcast↑ to a frame on the air, and from withdraw↑ to a notice that its controller acknowledges.
 
+use mesh_runtime::air::FrameBytes;
 use mesh_runtime::air::frame::Kind;
 use mesh_runtime::daemon::membership::Membership;
 use mesh_runtime::driver::Driver;
@@ -67,9 +68,18 @@ impl Gateway<'_> {
         };
         let Some(tag) = self.membership.tag(&name) else { return };
         let bytes = codec::encode(&Choice::Policy(policy.clone()), self.about.vocabulary);
-        let saying =
-            Saying { controller: tag, policy: digest, bytes: &bytes, epoch: release.epoch, address: self.address };
+        let saying = Saying {
+            controller: tag,
+            policy: digest,
+            bytes: &bytes,
+            epoch: release.epoch,
+            address: self.radio.address,
+        };
         let room = self.radio.advertiser.room();
+        // A radio that was never there: frames are made when it is, the best that it can send.
+        if room == 0 {
+            return;
+        }
         let Some((kind, frame)) = frames::make(&saying, self.radio.setting, room, &self.radio.keys) else {
             let reason = "a policy does not fit into a frame of the kind that the configuration asks for";
             return self.post.complaints.complain("too-long", None, &reason, now);
@@ -95,34 +105,44 @@ impl Gateway<'_> {
         allowed.map(|(id, _)| id).collect()
     }
 
-    /// Puts the frame on the air whose turn it is, or none. The state that remembers its receiver is stored.
+    /// Puts the frames on the air whose turn it is, or none. The state that remembers their receivers is stored.
     pub(super) fn take_turns(&mut self, driver: &Driver<'_, Journal>, now: Time) {
         let Self { membership, catalogue, about, radio, .. } = self;
         let (device, context) = (driver.device(), driver.context(now));
         let permit = Permit { membership, catalogue, item: about.item, device, context };
-        let wanted = radio.rotation.turn(now, |controller, announcement| permit.allows(controller, announcement));
+        let (room, sets) = (radio.advertiser.room(), radio.advertiser.sets());
+        let wanted = radio.rotation.turn(now, sets, |controller, announcement| {
+            // What a radio had room for it may not have any more; the next epoch brings a shorter one.
+            announcement.frame.as_slice().len() <= room && permit.allows(controller, announcement)
+        });
         if wanted != self.radio.on_air {
             self.radio.on_air = wanted;
-            if let Err(error) = self.radio.advertiser.advertise(wanted.map(|(_, frame)| frame)) {
+            if let Err(error) = self.radio.say() {
                 self.post.complaints.complain("radio", None, &error, now);
             }
         }
     }
 
-    /// Takes the frame off the air that is on it, if it may not be said any more.
+    /// Takes the frames off the air that are on it and may not be said any more.
     pub(super) fn fall_silent_unless_allowed(&mut self, driver: &Driver<'_, Journal>, now: Time) {
-        let Some((controller, _)) = self.radio.on_air else { return };
-        let announcement = self.radio.rotation.announcement(controller);
-        if !announcement.is_some_and(|announcement| self.permit(driver, now).allows(controller, announcement)) {
-            self.fall_silent();
+        let permit = self.permit(driver, now);
+        let is_allowed = |(controller, _): &&(DeviceId, FrameBytes)| {
+            let announcement = self.radio.rotation.announcement(*controller);
+            announcement.is_some_and(|announcement| permit.allows(*controller, announcement))
+        };
+        let still: Vec<_> = self.radio.on_air.iter().filter(is_allowed).copied().collect();
+        if still.len() < self.radio.on_air.len() {
+            self.radio.on_air = still;
+            // A radio that is gone is silent.
+            let _ = self.radio.say();
         }
     }
 
-    /// Takes the frame off the air that is on it.
+    /// Takes everything off the air that is on it.
     pub(super) fn fall_silent(&mut self) {
-        self.radio.on_air = None;
+        self.radio.on_air.clear();
         // A radio that is gone is silent.
-        let _ = self.radio.advertiser.advertise(None);
+        let _ = self.radio.say();
     }
 
     /// withdraw↑ was recorded: a notice goes out, once that is stored, until it is acknowledged.
@@ -164,9 +184,9 @@ impl Gateway<'_> {
     pub(super) fn notice(&self, controller: &DeviceName) -> Result<Vec<u8>, String> {
         let owed = self.remembered.notices.get(controller).ok_or("it is not owed any more")?;
         let device = self.membership.mesh().device(controller.as_str()).ok_or("the mesh file does not list it")?;
-        let mut notice = Notice { item: self.address, withdrawal: owed.withdrawal, signature: None };
+        let mut notice = Notice { item: self.radio.address, withdrawal: owed.withdrawal, signature: None };
         if self.remembered.signed.contains(controller) {
-            notice = notice.sign(device.tag, &self.radio.keys.key(device.tag, self.address));
+            notice = notice.sign(device.tag, &self.radio.keys.key(device.tag, self.radio.address));
         }
         notice.seal(device.tag, &device.sealing_key).map_err(|error| error.to_string())
     }

@@ -19,6 +19,7 @@ use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::mesh::Role;
 use pilot_core::graph::Label;
 use pilot_core::graph::message::Withdrawal;
+use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, Entity};
 use serde_json::{Value, json};
@@ -103,6 +104,9 @@ impl Gateway<'_> {
         let age = self.catalogue.completed().map(|time| now.unix().saturating_sub(time.unix()));
         let waiting: Vec<&str> = self.remembered.notices.keys().map(|name| name.as_str()).collect();
         let policies = driver.device().state.policies.iter().filter(|(of, _)| *of != driver.device().id).count();
+        let accepted = self.accepted(driver, now).iter().filter(|(_, decision)| decision.accepted).count();
+        let withdrawn = driver.device().memory.tombstones.get(&self.about.item);
+        let just_withdrawn = withdrawn.is_some_and(|withdrawn| Epoch::of(now) <= withdrawn.epoch);
         json!({
             "connected": self.is_connected,
             "radio": self.radio.health.is_up(),
@@ -111,6 +115,8 @@ impl Gateway<'_> {
             "location": Self::location(driver).to_string(),
             "policies": { "count": policies, "revision": self.catalogue.head(), "age_seconds": age },
             "own_policies": self.own.policies().len(),
+            "accepted": accepted,
+            "just_withdrawn": just_withdrawn,
             "advertising": advertised,
             "refused_entities": refused,
             "notices_waiting": waiting,
@@ -193,7 +199,15 @@ impl Gateway<'_> {
         }
         self.persist(driver, now)?;
         tracing::info!(notices = told.len(), "withdrawn");
-        Ok(json!({ "withdrawn_from": told, "notices_waiting": self.remembered.notices.len() }))
+        let missing: Vec<&str> = match controller {
+            None => self.remembered.unknown_recipients().collect(),
+            Some(_) => Vec::new(),
+        };
+        Ok(json!({
+            "withdrawn_from": told,
+            "notices_waiting": self.remembered.notices.len(),
+            "not_in_the_mesh": missing,
+        }))
     }
 
     /// An entity and its controllers' devices, by the name of either.
@@ -240,7 +254,7 @@ impl Gateway<'_> {
     /// Reads her policies again. Nothing is withdrawn by that: she is told who may hold what she no longer accepts.
     fn reload(&mut self, driver: &mut Driver<'_, Journal>, now: Time) -> Result<Value, Trouble> {
         let again = self.own.read_again(self.about.vocabulary);
-        let again = again.map_err(|error| Trouble::Refused(format!("{error}; your policies are as they were")))?;
+        let again = again.map_err(|error| Trouble::Refused(format!("{error}\nyour policies are as they were")))?;
         let before = std::mem::replace(&mut self.own, again);
         let own = self.own_ids(driver).map_err(|error| DriveError::from(RecordError::new(error)))?;
         let outcome = match driver.decide(Decision::ChangeOwn { own }, now) {

@@ -2,6 +2,9 @@
 
 use std::process::{Command, Output};
 
+use mesh_runtime::keys::SecretKeys;
+use pilot_core::evidence::{AuditKey, Pseudonym, hex};
+
 use super::mesh::Mesh;
 use super::support::Neighbourhood;
 
@@ -65,4 +68,34 @@ async fn answers_are_in_words() {
     assert_eq!(ask(&["reload"]).await, "2 policies of yours are in force\n");
     assert!(ask(&["status", "--json"]).await.starts_with('{'));
     gateway.stop().await;
+}
+
+/// What she gives an auditor: nothing before there is a trace, then what it takes to find her item in it.
+#[tokio::test]
+async fn an_opening_opens_her_trace() {
+    let mut world = Neighbourhood::new().await;
+    let path = world.mesh.config("127.0.0.1:45000/0000000000000000", "");
+    let config = path.to_str().unwrap();
+    let (code, said, error) = run(&["opening", "--config", config]);
+    assert_eq!((code, said.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("has not run yet"), "{error}");
+
+    let gateway = world.start("").await;
+    world.until_heard(&["gate", "till"]).await;
+    gateway.stop().await;
+    let (code, said, error) = run(&["opening", "--config", config]);
+    assert_eq!(code, Some(0), "{error}");
+    let opening: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let text = |name: &str| opening[name].as_str().unwrap().to_owned();
+    assert_eq!(opening.as_object().unwrap().len(), 5);
+    assert_eq!((text("device").as_str(), text("datatype").as_str()), ("alice-phone", "MACAddress"));
+    assert_eq!(text("item"), "c0ffee000001");
+    let keys = SecretKeys::load(&world.mesh.path("alice/keys")).unwrap();
+    assert_eq!(text("signing_key"), keys.public().signing.to_string());
+    let key = AuditKey::new(hex::decode(&text("audit_key")).unwrap().into());
+    let pseudonym = Pseudonym::of(&hex::decode::<6>(&text("item")).unwrap(), &key);
+    let trace = std::fs::read(world.mesh.path("alice/trace/trace-00000000.cborseq")).unwrap();
+    assert!(trace.windows(32).any(|window| window == pseudonym.as_bytes()), "her item is in her trace");
+    let (_, help, _) = run(&["opening", "--help"]);
+    assert!(help.contains("your address") && help.contains("whom you trust"), "{help}");
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ds_gateway::config::Config;
 use mesh_runtime::daemon::Failure;
+use mesh_runtime::daemon::config::AirSetting;
 
 use super::mesh::Mesh;
 
@@ -83,10 +84,36 @@ fn the_example_can_be_used() {
     // With every commented setting of the top part in force, nothing changes.
     let uncommented = with_key.iter().map(|line| {
         let setting = line.strip_prefix("# ").filter(|rest| rest.contains(" = ") && !rest.starts_with("repository"));
-        setting.filter(|rest| !rest.contains("_file") && !rest.starts_with("user")).unwrap_or(line)
+        // What is indented is another choice, not a default.
+        let is_default = |rest: &&str| !rest.contains("_file") && !rest.starts_with("user") && !rest.starts_with(' ');
+        setting.filter(is_default).unwrap_or(line)
     });
     fs::write(&path, uncommented.collect::<Vec<_>>().join("\n")).unwrap();
     let explicit = Config::load(&path).unwrap();
     assert_eq!((plain.timing, plain.frame), (explicit.timing, explicit.frame));
-    assert_eq!((plain.participant, plain.datatype), (explicit.participant, explicit.datatype));
+    assert_eq!((plain.air, plain.datatype), (explicit.air, explicit.datatype));
+}
+
+/// With a Bluetooth adapter the item is its address, unless the configuration insists on one. Nobody asks the adapter yet.
+#[test]
+fn bluetooth_needs_no_address() {
+    let mesh = Mesh::new();
+    let path = mesh.config(AIR, "");
+    let simulated = fs::read_to_string(&path).unwrap();
+    let air = simulated.lines().find(|line| line.starts_with("simulated")).unwrap();
+    let address = simulated.lines().find(|line| line.starts_with("address")).unwrap();
+    let bluez = simulated.replace(air, "bluez = \"hci0\"");
+    fs::write(&path, &bluez).unwrap();
+    let config = Config::load(&path).unwrap();
+    assert!(matches!(&config.air, AirSetting::Bluez(settings) if settings.adapter.as_str() == "hci0"));
+    assert!(config.address.is_some());
+    assert_eq!(config.timing.rotation, 2);
+    fs::write(&path, bluez.replace(address, "")).unwrap();
+    assert_eq!(Config::load(&path).unwrap().address, None);
+    fs::write(&path, simulated.replace(address, "")).unwrap();
+    assert!(refusal(&path).contains("in a simulated air, the address must be said"));
+    fs::write(&path, simulated.replace(air, "")).unwrap();
+    assert!(refusal(&path).contains("either `bluez` names an adapter, or `simulated` an air"));
+    fs::write(&path, simulated.replace(air, &format!("{air}\nbluez = \"hci0\""))).unwrap();
+    assert!(refusal(&path).contains("either `bluez` names an adapter, or `simulated` an air"));
 }

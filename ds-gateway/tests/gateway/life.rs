@@ -5,7 +5,7 @@ use mesh_runtime::protocol::message::Message;
 use pilot_core::semantics::Epoch;
 use serde_json::json;
 
-use super::mesh::tag;
+use super::mesh::{name, tag};
 use super::support::Neighbourhood;
 
 /// Nothing is on the air before a download, then exactly the accepted controllers, and none after a withdrawal.
@@ -126,6 +126,34 @@ async fn policies_are_read_again() {
     world.until_heard(&["till"]).await;
     let answer = gateway.ask(json!({ "command": "withdraw", "controller": "gate" })).await;
     assert_eq!(answer["withdrawn_from"], json!([{ "controller": "gate", "entity": "mall" }]));
+    gateway.stop().await;
+}
+
+/// Whoever got something and is not in the mesh file any more cannot be told to erase it. She is told so, and once it is back
+/// her next withdrawal reaches it.
+#[tokio::test]
+async fn the_missing_are_not_forgotten() {
+    let mut world = Neighbourhood::new().await;
+    let gateway = world.start("").await;
+    world.until_heard(&["gate", "till"]).await;
+    gateway.stop().await;
+
+    world.mesh.sign(2, |draft| draft.devices.retain(|device| device.name != name("gate")));
+    let gateway = world.start("").await;
+    world.until("it listens", || gateway.is_listening()).await;
+    let answer = gateway.ask(json!({ "command": "withdraw" })).await;
+    assert_eq!(answer["withdrawn_from"], json!([{ "controller": "till", "entity": "bookshop" }]));
+    assert_eq!(answer["not_in_the_mesh"], json!(["gate"]));
+    gateway.stop().await;
+
+    world.mesh.sign(3, |_| {});
+    let gateway = world.start("").await;
+    world.until("it listens", || gateway.is_listening()).await;
+    let answer = gateway.ask(json!({ "command": "withdraw" })).await;
+    assert_eq!(answer["withdrawn_from"][0], json!({ "controller": "gate", "entity": "mall" }), "{answer}");
+    assert_eq!(answer["not_in_the_mesh"], json!([]));
+    let gate = world.controllers["gate"].clone();
+    world.until("the notice came", || !gate.lock().unwrap().notices.is_empty()).await;
     gateway.stop().await;
 }
 

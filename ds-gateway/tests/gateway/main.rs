@@ -12,6 +12,7 @@ mod attacks;
 mod catalogue;
 mod commands;
 mod configuration;
+mod crashes;
 mod life;
 mod mesh;
 mod support;

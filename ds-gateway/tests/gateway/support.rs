@@ -9,6 +9,7 @@ use ds_gateway::config::Config;
 use mesh_runtime::air::frame::{ControllerTag, Frame};
 use mesh_runtime::air::simulated::{self, Hub as AirHub, Participant, World, join};
 use mesh_runtime::air::{Address, AddressKind, Air};
+use mesh_runtime::daemon::config::AirSetting;
 use mesh_runtime::daemon::{Failure, control};
 use mesh_runtime::driver::clock::{Clock as _, ManualClock};
 use mesh_runtime::journal::new_id;
@@ -18,7 +19,7 @@ use mesh_runtime::protocol::message::{Message, Refusal};
 use mesh_runtime::protocol::post::{Opened, Post};
 use mesh_runtime::protocol::sealed::Notice;
 use mesh_runtime::protocol::{changes_topic, device_topic};
-use pilot_core::evidence::envelope::Sender;
+use pilot_core::evidence::envelope::{ChainHead, MessageId, Sender};
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 use serde_json::{Value, json};
@@ -42,6 +43,8 @@ pub struct Registry {
     pub revision_offset: u64,
     /// `since` of each question, with the id.
     pub asked: Vec<(u64, [u8; 16])>,
+    /// The heads of the asker's trace that came with them.
+    pub heads: Vec<Option<ChainHead>>,
     /// The keys that asked.
     pub askers: Vec<Sender>,
 }
@@ -52,6 +55,15 @@ pub struct Controller {
     pub is_silent: bool,
     /// Ids and notices.
     pub notices: Vec<([u8; 16], Notice)>,
+    /// The heads of the sender's trace that came with them.
+    pub heads: Vec<Option<ChainHead>>,
+}
+
+/// The head that the hand-made ends send along with an answer of this id.
+pub fn head_with(id: MessageId) -> ChainHead {
+    let mut head = [0; 32];
+    head.iter_mut().zip(id.0.iter().cycle()).for_each(|(to, from)| *to = *from);
+    ChainHead(head)
 }
 
 pub struct Neighbourhood {
@@ -117,7 +129,8 @@ impl Neighbourhood {
                 let Event::Message(came) = event else { continue };
                 let Some(opened) = post.open(&came, &mesh, true, clock.now()) else { continue };
                 if let Some(message) = answer(&opened) {
-                    post.send(&opened.sender, new_id().unwrap(), None, &message, &mesh, clock.now());
+                    let id = new_id().unwrap();
+                    post.send(&opened.sender, id, Some(head_with(id)), &message, &mesh, clock.now());
                 }
             }
         });
@@ -130,6 +143,7 @@ impl Neighbourhood {
             let mut registry = registry.lock().unwrap();
             let Message::Fetch { since } = opened.message else { return None };
             registry.asked.push((since, opened.id.0));
+            registry.heads.push(opened.head);
             if !registry.askers.contains(&opened.sender) {
                 registry.askers.push(opened.sender.clone());
             }
@@ -154,6 +168,7 @@ impl Neighbourhood {
             let Message::Withdraw { sealed } = &opened.message else {
                 return Some(Message::Refused { request: opened.id, reason: Refusal::Malformed });
             };
+            controller.heads.push(opened.head);
             controller.notices.push((opened.id.0, Notice::open(sealed, tag(device), &keys).unwrap()));
             (!controller.is_silent).then_some(Message::Withdrawn { request: opened.id })
         });
@@ -178,9 +193,10 @@ impl Neighbourhood {
     pub async fn start(&self, settings: &str) -> Running {
         let path = self.mesh.config(&self.air.address().to_string(), settings);
         let config = Config::load(&path).unwrap();
-        let mut participant = config.participant;
+        let AirSetting::Simulated(setting) = &config.air else { panic!("no simulated air") };
+        let mut participant = setting.participant(config.address.unwrap());
         participant.interval = simulated::MIN_INTERVAL;
-        let air = join(config.hub, participant).await.unwrap();
+        let air = join(setting.hub, participant).await.unwrap();
         let (link, events) = self.hub.connect();
         let (stop, asked) = oneshot::channel::<()>();
         let (clock, data, ours) = (self.clock.clone(), config.data.clone(), link.clone());
@@ -262,6 +278,11 @@ impl Registry {
 }
 
 impl Running {
+    /// Whether it can be asked something.
+    pub fn is_listening(&self) -> bool {
+        self.data.join("control.sock").exists()
+    }
+
     pub async fn ask(&self, request: Value) -> Value {
         let data = self.data.clone();
         tokio::task::spawn_blocking(move || control::ask(&data, &request)).await.unwrap().unwrap()
@@ -284,6 +305,12 @@ impl Running {
         decisions
             .map(|one| (text(&one["controller"]), (one["accepted"].as_bool().unwrap(), text(&one["why"]))))
             .collect()
+    }
+
+    /// As far as the disk goes, like a kill: nothing is stored or closed.
+    pub async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
     }
 
     /// Asks it to end, and waits.

@@ -1,62 +1,16 @@
-//! The frame, version 1: what a subject's gateway puts on the air for one controller whose policy she accepts.
-//!
-//! ```text
-//!          0   1            5               21      24
-//!          ┌───┬────────────┬───────────────┬───────┐
-//! legacy   │11 │ controller │ policy digest │ epoch │
-//!          ├───┼────────────┼───────────────┼───────┼─────────────────┐
-//! extended │12 │ controller │ policy digest │ epoch │ policy          │  1 to 220
-//!          ├───┼────────────┼───────────────┼───────┼─────┬───────────┼────────┐
-//! signed   │13 │ controller │ policy digest │ epoch │ key │ signature │ policy │  1 to 124
-//!          └───┴────────────┴───────────────┴───────┴─────┴───────────┴────────┘
-//!          0   1            5               21      24    56          120
-//! ```
-//!
-//! | bytes | what |
-//! | --- | --- |
-//! | 0 | version (high four bits, 1) and kind (low four bits: 1 legacy, 2 extended, 3 signed) |
-//! | 1–4 | the tag of the controller it is meant for, from the mesh file |
-//! | 5–20 | the first 16 bytes of the SHA-256 of the canonical bytes of the controller's policy |
-//! | 21–23 | ⌊Unix seconds / 64⌋ mod 2²⁴ by the subject's clock, big-endian (see [`ShortEpoch`]) |
-//! | 24–55 | signed: an Ed25519 public key, made for this controller and address |
-//! | 56–119 | signed: its signature of the [`Consent`] |
-//! | 24– or 120– | extended and signed: the policy's canonical bytes, to the end of the frame |
-//!
-//! The item, the address, is not in the frame: it is what the radio advertises with. A frame says nothing about
-//! who is near; it says that whoever uses this address consents.
-//!
-//! Decoding is strict. A frame has one length (legacy) or one way to be read (the others); any other version, kind or
-//! length is refused, and so is a digest that is not the carried policy's, and ⊥, which nobody broadcasts. It allocates
-//! nothing, whatever it is given.
-//!
-//! # Test vectors
-//!
-//! Made with another implementation. The policy is `collect MACAddress by mall for ServiceUsageAnalytics until
-//! 2035-01-01` of the example `mall`, the tag is `mall` in ASCII, the moment 2030-01-01T00:00:00Z, the address
-//! C0:FF:EE:12:34:56, and the key that of RFC 8032 §7.1, test 1.
-//!
-//! | what | hexadecimal |
-//! | --- | --- |
-//! | policy | `84016a4d41434164647265737384f5646d616c6c8175536572766963655573616765416e616c79746963731a7a432b8080` |
-//! | its digest | `601ebef19405185d5b775410ab66c5b8eb871d45adf75c962e8424ab27cab32a` |
-//! | epoch | `0000000001c36f62`, in the frame `c36f62` |
-//! | legacy | `11 6d616c6c 601ebef19405185d5b775410ab66c5b8 c36f62` |
-//! | extended | `12 6d616c6c 601ebef19405185d5b775410ab66c5b8 c36f62` and the policy |
-//! | key | `d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a` |
-//! | what is signed | `636f6e73656e742d6d6573682f636f6e73656e742f3100 c0ffee123456 6d616c6c`, digest and epoch |
-//! | signature | `5b4c539324c03fe78c32e41125606b522cd92b827f058c484237811855bf8736` `d08476302799b9c1a3beff23e050479788110e313158193525bc4b43689d2106` |
-//! | signed | `13 6d616c6c 601ebef19405185d5b775410ab66c5b8 c36f62`, key, signature and policy |
+#![doc = include_str!("../../../docs/frame.md")]
 
 use std::fmt;
 
 use ed25519_dalek::SigningKey;
 use pilot_core::codec::Digest;
+use pilot_core::evidence::consent::{Consent, ConsentError, ConsentSignature};
+use pilot_core::evidence::mesh::FrameTag;
 use pilot_core::semantics::Epoch;
 use sha2::{Digest as _, Sha256};
 
 use super::address::Address;
 use super::bytes::{FrameBytes, take};
-use super::consent::{Consent, ConsentError, ConsentSignature};
 pub use super::epoch::ShortEpoch;
 
 /// The length of a legacy frame: 31 bytes of advertisement without three for flags and four for the header of the data.
@@ -69,7 +23,8 @@ pub const MAX_EXTENDED_POLICY_BYTES: usize = MAX_FRAME_BYTES - LEGACY_FRAME_BYTE
 pub const MAX_SIGNED_POLICY_BYTES: usize = MAX_EXTENDED_POLICY_BYTES - KEY_BYTES - SIGNATURE_BYTES;
 
 const VERSION: u8 = 1;
-const KEY_BYTES: usize = 32;
+/// How many bytes the key of a signed frame has.
+pub const KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
 /// ⊥ in canonical CBOR: `null`.
 const NOTHING: &[u8] = &[0xf6];
@@ -195,6 +150,13 @@ impl Header {
         let epoch = ShortEpoch::from_bytes(take(&mut rest).ok_or(wrong_length)?);
         Ok(Self { kind, controller, policy, epoch })
     }
+
+    /// The key in a signed frame that begins with this header. Nobody has verified anything: it is to be compared with one
+    /// that is known.
+    pub fn key(self, frame: &[u8]) -> Option<[u8; KEY_BYTES]> {
+        let mut rest = frame.get(LEGACY_FRAME_BYTES..).filter(|_| self.kind == Kind::Signed)?;
+        take(&mut rest)
+    }
 }
 
 /// The policy in a frame: canonical bytes, if `codec::decode` agrees, and the digest they have.
@@ -276,6 +238,7 @@ impl<'f> Frame<'f> {
     ) -> Result<Self, CarryError> {
         let policy = carried(Kind::Signed, policy, MAX_SIGNED_POLICY_BYTES)?;
         let header = Header { kind: Kind::Signed, ..Self::legacy(controller, policy.digest, epoch).header };
+        let (item, controller) = (item.reveal(), FrameTag(controller.0));
         let signature = Consent { item, controller, policy: policy.digest, epoch }.sign(key);
         Ok(Self { header, body: Body::Signed(signature, policy) })
     }
@@ -347,7 +310,8 @@ impl<'f> Frame<'f> {
     /// [`ShortEpoch::fresh_at`] found, and says what was signed.
     pub fn verify(&self, item: Address, epoch: Epoch) -> Result<Consent, ConsentError> {
         let Body::Signed(signature, policy) = &self.body else { return Err(ConsentError::NotSigned) };
-        let consent = Consent { item, controller: self.header.controller, policy: policy.digest, epoch };
+        let (item, controller) = (item.reveal(), FrameTag(self.header.controller.0));
+        let consent = Consent { item, controller, policy: policy.digest, epoch };
         signature.verify(&consent)?;
         Ok(consent)
     }

@@ -163,7 +163,8 @@ impl SimulatedRadio {
         let Participant { address, address_kind, position, .. } = self.participant;
         // An error means that nobody wants to advertise any more, whatever the last frame was.
         let is_wanted = self.radio.wanted.has_changed().is_ok();
-        let frame = if is_wanted { *self.radio.wanted.borrow_and_update() } else { None };
+        // One at a time: more is not accepted.
+        let frame = if is_wanted { self.radio.wanted.borrow_and_update().first().copied() } else { None };
         let please_answer = !*self.radio.up.borrow();
         let said = Said { number: self.said, address, address_kind, please_answer, position, frame };
         self.said += 1;

@@ -39,6 +39,11 @@ impl Asking {
     }
 }
 
+/// "1 item", "2 items".
+pub fn counted(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Says what is wrong with a command line, or what was asked of it: help, or the version.
 pub fn usage(error: &clap::Error) -> ExitCode {
     // Nobody can be told of a failure here.

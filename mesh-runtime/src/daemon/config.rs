@@ -12,9 +12,11 @@ use pilot_core::evidence::VerifyingKey;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::air::bluez::{self, AdapterName};
 use crate::air::frame::{LEGACY_FRAME_BYTES, MAX_FRAME_BYTES};
 use crate::air::simulated::{self, HubAddress, Participant, Position};
-use crate::air::{Address, AddressKind, Air};
+use crate::air::{Address, AddressKind, Air, Carrier};
+use crate::link::mqtt::{self, Endpoint};
 
 /// The largest configuration file; a larger one is something else, and refused.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -67,6 +69,34 @@ pub fn data_directory(path: &Path) -> Result<PathBuf, ConfigError> {
     loaded.directory("data", &loaded.file.data)
 }
 
+/// What is around a daemon: all that somebody needs who looks whether it could run here.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// The radio, if it has one.
+    pub air: Option<AirSetting>,
+    /// The broker, if it is not embedded.
+    pub broker: Option<Endpoint>,
+    /// Whether it advertises: a subject's gateway does, and is the one that has several `policies`.
+    pub is_subject: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct SurroundingsOnly {
+    air: Option<AirSection>,
+    broker: Option<mqtt::Settings>,
+    policies: Option<toml::Value>,
+}
+
+/// The surroundings that a configuration names. Nothing else in it needs to make sense.
+pub fn surroundings(path: &Path) -> Result<Surroundings, ConfigError> {
+    let loaded = load::<SurroundingsOnly>(path)?;
+    let SurroundingsOnly { air, broker, policies } = &loaded.file;
+    let air = air.as_ref().map(AirSection::setting).transpose().map_err(|problem| loaded.refuse("air", problem))?;
+    let broker = broker.as_ref().map(|broker| broker.resolved(|path| loaded.resolve(path)).load()).transpose();
+    let broker = broker.map_err(|error| loaded.refuse("broker", error))?;
+    Ok(Surroundings { air, broker, is_subject: policies.is_some() })
+}
+
 /// A configuration file that was read, and where it is.
 #[derive(Debug)]
 pub struct Loaded<T> {
@@ -112,6 +142,10 @@ impl<T> Loaded<T> {
     }
 }
 
+/// What the examples have in place of a key.
+const PLACEHOLDER: &str = "this is the placeholder of the example; put the operator's public key there, the first line \
+     that `consent-mesh keys show operator.key` prints";
+
 /// `[mesh]`: whom to believe.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,41 +159,99 @@ pub struct MeshSection {
 impl MeshSection {
     /// The operator's key.
     pub fn operator_key(&self) -> Result<VerifyingKey, String> {
-        self.operator.trim().parse().map_err(|error| format!("{error}"))
+        let text = self.operator.trim();
+        let is_placeholder = text.strip_prefix("ed25519:").is_some_and(|key| key.bytes().all(|digit| digit == b'0'));
+        if is_placeholder {
+            return Err(PLACEHOLDER.to_owned());
+        }
+        text.parse().map_err(|error| format!("{error}"))
     }
 }
 
-/// `[air]`: the radio.
-#[derive(Debug, Clone, Deserialize)]
+/// `[air]`: the radio. Exactly one of `bluez` and `simulated`.
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AirSection {
+    /// The name of a Bluetooth adapter, such as `hci0`.
+    pub bluez: Option<String>,
+    /// The company whose manufacturer data frames are, four hexadecimal digits.
+    pub manufacturer: Option<String>,
+    /// The service whose data frames are, likewise.
+    pub service: Option<String>,
     /// The address of a simulated air, as its hub prints it.
-    pub simulated: String,
+    pub simulated: Option<String>,
     /// Where the device is in it, in metres to the east and to the north.
-    #[serde(default)]
-    pub position: [i32; 2],
+    pub position: Option<[i32; 2]>,
     /// How many bytes its radio can advertise; 24 simulates an old one.
     pub room: Option<usize>,
 }
 
-impl AirSection {
-    /// The hub, and who takes part with this address.
-    pub fn participant(&self, address: Address) -> Result<(HubAddress, Participant), String> {
-        let hub = self.simulated.parse::<HubAddress>().map_err(|error| error.to_string())?;
+/// Which radio.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AirSetting {
+    /// Bluetooth.
+    Bluez(bluez::Settings),
+    /// A simulated air.
+    Simulated(SimulatedSetting),
+}
+
+/// A place in a simulated air.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimulatedSetting {
+    /// Whose air.
+    pub hub: HubAddress,
+    /// Where.
+    pub position: Position,
+    /// How many bytes can be advertised.
+    pub room: usize,
+}
+
+impl SimulatedSetting {
+    /// Who takes part with this address.
+    pub const fn participant(&self, address: Address) -> Participant {
         let mut participant = Participant::new(address, AddressKind::Public);
-        let [east, north] = self.position;
-        participant.position = Position { east, north };
-        participant.room = self.room.unwrap_or(participant.room);
-        if !(LEGACY_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&participant.room) {
-            return Err(format!("a radio has room for {LEGACY_FRAME_BYTES} to {MAX_FRAME_BYTES} bytes"));
-        }
-        Ok((hub, participant))
+        participant.position = self.position;
+        participant.room = self.room;
+        participant
+    }
+
+    /// Switches the radio on.
+    pub async fn join(&self, address: Address) -> Result<Air, super::Failure> {
+        simulated::join(self.hub, self.participant(address)).await.map_err(super::Failure::configuration)
     }
 }
 
-/// Switches a radio on.
-pub async fn join_air(hub: HubAddress, participant: Participant) -> Result<Air, super::Failure> {
-    simulated::join(hub, participant).await.map_err(super::Failure::configuration)
+impl AirSection {
+    /// Which radio, if that is clear.
+    pub fn setting(&self) -> Result<AirSetting, String> {
+        match (&self.bluez, &self.simulated) {
+            (Some(adapter), None) => self.bluez(adapter).map(AirSetting::Bluez),
+            (None, Some(hub)) => self.simulated(hub).map(AirSetting::Simulated),
+            _ => Err("either `bluez` names an adapter, or `simulated` an air".to_owned()),
+        }
+    }
+
+    fn bluez(&self, adapter: &str) -> Result<bluez::Settings, String> {
+        if self.position.is_some() || self.room.is_some() {
+            return Err("`position` and `room` are for a simulated air".to_owned());
+        }
+        let adapter = AdapterName::new(adapter).ok_or("an adapter has a name like `hci0`")?;
+        let carrier = Carrier::of(self.manufacturer.as_deref(), self.service.as_deref())?;
+        Ok(bluez::Settings { adapter, carrier })
+    }
+
+    fn simulated(&self, hub: &str) -> Result<SimulatedSetting, String> {
+        if self.manufacturer.is_some() || self.service.is_some() {
+            return Err("`manufacturer` and `service` are for Bluetooth".to_owned());
+        }
+        let hub = hub.parse::<HubAddress>().map_err(|error| error.to_string())?;
+        let [east, north] = self.position.unwrap_or_default();
+        let room = self.room.unwrap_or(MAX_FRAME_BYTES);
+        if !(LEGACY_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&room) {
+            return Err(format!("a radio has room for {LEGACY_FRAME_BYTES} to {MAX_FRAME_BYTES} bytes"));
+        }
+        Ok(SimulatedSetting { hub, position: Position { east, north }, room })
+    }
 }
 
 /// Six bytes as people write them: `c0:ff:ee:01:02:03`. The error does not repeat the text.
@@ -172,4 +264,45 @@ pub fn parse_address(text: &str) -> Result<Address, &'static str> {
         *byte = part.and_then(|part| u8::from_str_radix(part, 16).ok()).ok_or(problem)?;
     }
     if parts.next().is_some() { Err(problem) } else { Ok(Address::new(bytes)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn air(text: &str) -> Result<AirSetting, String> {
+        toml::from_str::<AirSection>(text).map_err(|error| error.to_string())?.setting()
+    }
+
+    /// Whoever has not edited an example is told what is missing.
+    #[test]
+    fn a_placeholder_is_called_so() {
+        let section = |operator| MeshSection { file: "mesh.toml".into(), operator };
+        let refused = section(format!("ed25519:{}", "0".repeat(64))).operator_key();
+        assert_eq!(refused.err().as_deref(), Some(PLACEHOLDER));
+        assert!(section("ed25519:12".to_owned()).operator_key().is_err_and(|error| error != PLACEHOLDER));
+    }
+
+    /// One radio, and only what it understands.
+    #[test]
+    fn an_air_is_one_or_the_other() {
+        let Ok(AirSetting::Bluez(settings)) = air("bluez = 'hci1'") else { panic!("no adapter") };
+        assert_eq!((settings.adapter.as_str(), settings.carrier), ("hci1", Carrier::Manufacturer(0xffff)));
+        let Ok(AirSetting::Bluez(settings)) = air("bluez = 'hci0'\nservice = 'fd6f'") else { panic!("no adapter") };
+        assert_eq!(settings.carrier, Carrier::Service(0xfd6f));
+        let simulated = "simulated = '127.0.0.1:1/0123456789abcdef'";
+        assert!(matches!(air(simulated), Ok(AirSetting::Simulated(_))));
+        for wrong in [
+            "",
+            &format!("bluez = 'hci0'\n{simulated}"),
+            "bluez = 'wlan0'",
+            "bluez = 'hci0'\nroom = 24",
+            "bluez = 'hci0'\nposition = [1, 2]",
+            "bluez = 'hci0'\nservice = 'fd6f'\nmanufacturer = 'ffff'",
+            &format!("{simulated}\nservice = 'fd6f'"),
+            &format!("{simulated}\nroom = 23"),
+        ] {
+            assert!(air(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -21,6 +21,14 @@ pub enum StateError {
         path: PathBuf,
         /// Why.
         error: io::Error,
+    },
+    /// The directory in which another one is to be made is not there.
+    #[error("cannot make `{}`: there is no directory `{}` to make it in", path.display(), parent.display())]
+    NoParent {
+        /// What is to be made.
+        path: PathBuf,
+        /// What is missing.
+        parent: PathBuf,
     },
     /// Not what this program writes. What is in it is personal and not repeated.
     #[error("`{}` is damaged: it does not have the form that this program writes", .0.display())]
@@ -70,15 +78,44 @@ pub fn store_bytes(path: &Path, bytes: &[u8]) -> Result<(), StateError> {
     write().map_err(|error| StateError::Io { path: path.into(), error })
 }
 
-/// Makes a directory for a daemon's data, closed to others.
+/// Makes a directory for a daemon's data, closed to others, unless it is there. Its parent must be there: a misspelt path
+/// would begin a new life elsewhere.
 pub fn make_directory(path: &Path) -> Result<(), StateError> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| StateError::Io { path: path.into(), error })
+    let at = |error| StateError::Io { path: path.into(), error };
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => tracing::info!(path = %path.display(), "made a new data directory"),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
+            if fs::metadata(path).map_err(at)?.permissions().mode() & 0o077 != 0 {
+                let path = path.display();
+                tracing::warn!("others on this machine can look into the data directory; `chmod 700 {path}` closes it");
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let parent = path.parent().unwrap_or(path).into();
+            return Err(StateError::NoParent { path: path.into(), parent });
+        }
+        Err(error) => return Err(at(error)),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A directory is made once, closed to others, and its parents are not.
+    #[test]
+    fn a_directory_is_made_but_not_its_parents() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("data");
+        make_directory(&path).unwrap();
+        make_directory(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        let missing = make_directory(&root.path().join("dta/gate")).unwrap_err();
+        assert!(missing.to_string().contains("there is no directory `"), "{missing}");
+        assert!(missing.to_string().ends_with("/dta` to make it in"), "{missing}");
+        assert!(!root.path().join("dta").exists());
+    }
 
     /// What was stored is there again; what is damaged is named and not used.
     #[test]

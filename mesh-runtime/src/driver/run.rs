@@ -55,7 +55,7 @@ pub trait Host<R> {
     fn clock_changed(&mut self, problem: Option<ClockProblem>);
 
     /// The daemon is about to end, all is done that was due: a closing checkpoint.
-    fn checkpoint(&mut self, driver: &mut Driver<'_, R>) -> Result<(), RecordError>;
+    fn checkpoint(&mut self, driver: &mut Driver<'_, R>, now: Time) -> Result<(), RecordError>;
 }
 
 /// Where a running driver's work comes from.
@@ -129,7 +129,7 @@ pub async fn run<R: Record, H: Host<R>>(
     }
     let now = clock.now();
     match work(driver, host, now, MAX_DRAIN_STEPS).and_then(|()| host.settle(driver, now)) {
-        Ok(_) | Err(DriveError::Clock(_)) => host.checkpoint(driver),
+        Ok(_) | Err(DriveError::Clock(_)) => host.checkpoint(driver, now),
         Err(fatal) => Err(into_record_error(fatal)),
     }
 }

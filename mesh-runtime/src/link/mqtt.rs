@@ -5,7 +5,6 @@
 //! round trip. The client library is used for one connection at a time; connecting again, with which delay, and
 //! subscribing again are decided here.
 
-mod backoff;
 mod endpoint;
 mod session;
 
@@ -14,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use crate::backoff::Backoff;
+
 use super::outbox::Outbox;
 use super::{Disconnection, Event, Events, Link};
-use backoff::Backoff;
 pub use endpoint::{Endpoint, MAX_CERTIFICATE_BYTES, MAX_PASSWORD_BYTES, Settings, SettingsError};
 
 /// How long name resolution, TCP, TLS and the broker's answer to CONNECT may take together.
@@ -52,7 +52,7 @@ pub fn connect(endpoint: Endpoint) -> (Link, Events) {
 
 /// Connects again and again until the link is closed or nobody listens.
 async fn run(endpoint: Endpoint, outbox: Arc<Outbox>, events: mpsc::Sender<Event>) {
-    let mut backoff = Backoff::new(fastrand::Rng::new());
+    let mut backoff = Backoff::new(FIRST_RETRY, LAST_RETRY, fastrand::Rng::new());
     let mut said = None;
     loop {
         let started = Instant::now();

@@ -32,8 +32,8 @@ use pilot_core::value::Time;
 use zeroize::Zeroizing;
 
 use crate::air::Address;
-use crate::air::consent::ConsentSignature;
 use crate::keys::SecretKeys;
+use pilot_core::evidence::consent::ConsentSignature;
 
 const DOMAIN: &[u8; 24] = b"consent-mesh/withdraw/1\0";
 const FORM: (u8, u64) = (1, 5);

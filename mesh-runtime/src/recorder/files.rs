@@ -5,9 +5,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use pilot_core::evidence::envelope::ChainHead;
 use pilot_core::evidence::trace::frame::Rest;
 use pilot_core::evidence::trace::verify::End;
-use pilot_core::evidence::trace::{Chain, Reader, Standing, Verifier};
+use pilot_core::evidence::trace::{Chain, Frame, Open, Reader, Record, Standing, Verifier};
 use pilot_core::evidence::{DeviceName, VerifyingKey};
 use pilot_core::value::Time;
 
@@ -130,10 +131,39 @@ fn verify(
     device: &DeviceName,
     key: &VerifyingKey,
 ) -> Result<(Standing, u64, Time), OpenError> {
-    let damaged = |error| OpenError::Damaged { path: path.into(), error };
     let mut verifier = Verifier::new(|open| (open.device == *device).then_some(*key));
-    let mut reader = Reader::new();
     let mut since = Time::default();
+    let length = read_from(file, path, &mut verifier, |seen| since = since.max(seen.record.time))?;
+    Ok((verifier.standing(), length, since))
+}
+
+/// A record that was verified.
+pub(super) struct Seen {
+    pub(super) record: Record,
+    /// The hash of the one before it.
+    pub(super) previous: ChainHead,
+    pub(super) hash: ChainHead,
+}
+
+/// Shows the records of a file, each after it was verified.
+pub(super) fn read<K: FnMut(&Open) -> Option<VerifyingKey>>(
+    path: &Path,
+    verifier: &mut Verifier<K>,
+    see: impl FnMut(Seen),
+) -> Result<(), OpenError> {
+    let mut file = File::open(path).map_err(|error| OpenError::File { path: path.into(), error })?;
+    read_from(&mut file, path, verifier, see).map(drop)
+}
+
+/// Likewise; how many bytes complete records have.
+fn read_from<K: FnMut(&Open) -> Option<VerifyingKey>>(
+    file: &mut File,
+    path: &Path,
+    verifier: &mut Verifier<K>,
+    mut see: impl FnMut(Seen),
+) -> Result<u64, OpenError> {
+    let damaged = |error| OpenError::Damaged { path: path.into(), error };
+    let mut reader = Reader::new();
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         let read = file.read(&mut piece).map_err(|error| OpenError::File { path: path.into(), error })?;
@@ -142,11 +172,23 @@ fn verify(
         }
         reader.feed(piece.get(..read).unwrap_or_default());
         while let Some((offset, frame)) = reader.frame().map_err(|error| damaged(verifier.misframed(error)))? {
-            since = since.max(verifier.check(offset, &frame).map_err(damaged)?.time);
+            let record = verifier.check(offset, &frame).map_err(damaged)?;
+            see(Seen { record, previous: frame.previous, hash: frame.hash });
         }
     }
     let length = reader.offset();
     let rest: Rest = reader.finish().map_err(|error| damaged(verifier.misframed(error)))?;
     verifier.end_file(length, rest).map_err(damaged)?;
-    Ok((verifier.standing(), length, since))
+    Ok(length)
+}
+
+/// The number of a file's first record, which is not verified; `None` if there is none that can be read.
+pub(super) fn first_record(path: &Path) -> Result<Option<u64>, OpenError> {
+    let cannot = |error| OpenError::File { path: path.into(), error };
+    let mut beginning = Vec::new();
+    // An `open` record is short.
+    let file = File::open(path).map_err(cannot)?;
+    file.take(PIECE_BYTES as u64).read_to_end(&mut beginning).map_err(cannot)?;
+    let frame = Frame::first(&beginning).ok().flatten();
+    Ok(frame.and_then(|frame| Record::from_bytes(frame.body).ok()).map(|record| record.sequence))
 }

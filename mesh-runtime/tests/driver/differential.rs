@@ -133,7 +133,7 @@ impl<'m> Run<'m> {
         let cx = driver.context(now);
         let shadow = &mut self.shadows[at];
         for entry in recorded {
-            let before = shadow.device.state.clone();
+            let mut state = shadow.device.state.clone();
             let instance = &mut shadow.instances[entry.instance.0];
             assert_eq!(instance.location, entry.from);
             let taken = step(shadow.graph, instance, &mut shadow.device, &entry.action, &cx);
@@ -144,10 +144,10 @@ impl<'m> Run<'m> {
                 Action::Restore { offers, .. } => restored(offers),
                 _ => Evidence::default(),
             };
-            let judged =
-                Judged { before: &before, device: &shadow.device, instance, action: &entry.action, step: &entry.step };
-            let goes_with = refines(&judged, &mut shadow.ghosts, &came_with, &cx);
+            let judged = Judged { device: &shadow.device, instance, action: &entry.action, step: &entry.step };
+            let goes_with = refines(&judged, &mut state, &mut shadow.ghosts, &came_with, &cx);
             let goes_with = goes_with.unwrap_or_else(|found| panic!("{found:?}: {:?}", entry.action));
+            assert_eq!(state, shadow.device.state, "the events lead where the step led");
             if let Some(message) = entry.step.message {
                 self.evidence.insert(message.clone(), goes_with);
                 self.transit.push(message);

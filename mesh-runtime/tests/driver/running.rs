@@ -79,7 +79,7 @@ impl Host<Recorder> for Daemon {
         self.note(problem.map_or("clock is back".into(), |problem| problem.to_string()));
     }
 
-    fn checkpoint(&mut self, _: &mut Driver<'_, Recorder>) -> Result<(), RecordError> {
+    fn checkpoint(&mut self, _: &mut Driver<'_, Recorder>, _: Time) -> Result<(), RecordError> {
         self.note("checkpoint".into());
         Ok(())
     }

@@ -32,11 +32,12 @@
 mod read;
 mod write;
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
+
+use smol_str::SmolStr;
 
 use super::cose::{Domain, Signed, sign_detached};
 use super::hex::{self, Hex};
@@ -55,7 +56,7 @@ pub const CLOCK_TOLERANCE: u64 = 120;
 
 /// The name of a device that the mesh file lists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceName(Box<str>);
+pub struct DeviceName(pub(super) SmolStr);
 
 impl DeviceName {
     /// Accepts `text` as a name.
@@ -230,10 +231,11 @@ impl MeshFile {
         if text.len() > MAX_MESH_BYTES {
             return Err(MeshError::TooLarge);
         }
-        if !(Signed { payload: text.as_bytes(), signature: *signature }).is_signed_by(Domain::MeshFile, operator) {
+        if !Self::is_signed(text, signature, operator) {
             return Err(MeshError::Signature);
         }
-        let (mut contents, vocabulary) = read::read(text)?;
+        let mesh = Self::unverified(text)?;
+        let contents = &mesh.contents;
         if contents.expires <= now {
             return Err(MeshError::Expired(contents.expires));
         }
@@ -243,6 +245,12 @@ impl MeshFile {
         if let Some(known) = known_serial.filter(|known| contents.serial < *known) {
             return Err(MeshError::Older { serial: contents.serial, known });
         }
+        Ok(mesh)
+    }
+
+    /// What a mesh file says, whoever has signed it and whenever: for who looks at what is long past. Nobody may act on it.
+    pub fn unverified(text: &str) -> Result<Self, MeshContentError> {
+        let (mut contents, vocabulary) = read::read(text)?;
         contents.devices.sort_by(|a, b| a.name.cmp(&b.name));
         let mut tags: Vec<_> = contents.devices.iter().enumerate().map(|(at, device)| (device.tag, at)).collect();
         tags.sort_unstable();
@@ -250,6 +258,11 @@ impl MeshFile {
             contents.devices.iter().enumerate().map(|(at, device)| (device.signing_key, at)).collect();
         keys.sort_unstable();
         Ok(Self { contents, vocabulary, tags, keys })
+    }
+
+    /// Whether an operator signed this text.
+    pub fn is_signed(text: &str, signature: &Signature, operator: &VerifyingKey) -> bool {
+        (Signed { payload: text.as_bytes(), signature: *signature }).is_signed_by(Domain::MeshFile, operator)
     }
 
     /// What it says, its devices in the byte order of their names; the beginning of the next file.

@@ -15,13 +15,15 @@
 //!      / [2, sequence, time, graph, instance, from, action, to, [* outcome]]             ; step
 //!      / [3, sequence, time, [* elided], signature: bstr .size 64]                       ; checkpoint
 //!      / [4, sequence, time, [* elided], signature: bstr .size 64, continues: bool]      ; close
+//!      / [5, sequence, time, …]                                                          ; resume
 //! ```
 //!
 //! `docs/trace-format.md` says the rest: actions, outcomes, what is signed, and what a reader must refuse. The frame
 //! has a fixed form, so a reader can find the records, and check the chain, without understanding a body.
 //!
 //! * this file: records as values;
-//! * [`action`]: what steps did, without secrets, and [`naming`]: how to get there from the interpreter's words;
+//! * [`action`]: what steps did, without secrets, [`resume`]: what a run begins with, and [`naming`]: how to get there
+//!   from the interpreter's words;
 //! * `form`: their one byte form;
 //! * [`frame`]: records in a stream of bytes, of any length and in any pieces;
 //! * [`chain`]: writing; [`verify`]: believing.
@@ -37,18 +39,20 @@ pub mod chain;
 mod form;
 pub mod frame;
 pub mod naming;
+pub mod resume;
 pub mod verify;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use sha2::{Digest as _, Sha256};
 
 pub use self::action::Action;
 pub use self::chain::Chain;
-pub use self::form::{BodyError, BodyProblem};
+pub use self::form::{BodyError, BodyProblem, Head, KnownNames};
 pub use self::frame::{Frame, Reader};
 pub use self::naming::Naming;
+pub use self::resume::Resume;
 pub use self::verify::{Standing, Verifier};
 use super::keys::Signature;
 use super::mesh::{DeviceName, MAX_DEVICES};
@@ -56,6 +60,7 @@ use crate::codec::Digest;
 use crate::graph::{Graph, Guard, Location};
 use crate::graphs;
 use crate::policy::{MAX_POLICY_BYTES, MAX_TRANSFERS};
+use crate::sorted::Sorted;
 use crate::value::Time;
 
 /// The version of the format, which every `open` record says.
@@ -98,6 +103,8 @@ pub enum Content {
         /// Whether the trace goes on in the next file. If not, the device has stopped.
         continues: bool,
     },
+    /// A run begins, with these variables.
+    Resume(Box<Resume>),
 }
 
 /// Who writes.
@@ -174,7 +181,7 @@ pub struct Step {
     /// Where it is now.
     pub to: Location,
     /// What the device found out about conditions over personal values, and nobody else can.
-    pub outcomes: BTreeSet<Outcome>,
+    pub outcomes: Sorted<Outcome>,
 }
 
 impl Step {

@@ -64,15 +64,22 @@ pub struct Exchange {
 impl Memory {
     /// Who may have got an item from here, and what a withdrawal of it must cover.
     pub fn recipients_of(&self, item: ItemId) -> impl Iterator<Item = (DeviceId, Withdrawal)> {
-        let all = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
-        self.recipients.range(all).map(|((_, recipient), withdrawal)| (*recipient, *withdrawal))
+        of_item(&self.recipients, item)
     }
 
     /// The withdraw notices about an item that are to be passed on.
     pub fn notices_of(&self, item: ItemId) -> impl Iterator<Item = (DeviceId, Withdrawal)> {
-        let all = (item, DeviceId(0))..=(item, DeviceId(u32::MAX));
-        self.notices.range(all).map(|((_, receiver), withdrawal)| (*receiver, *withdrawal))
+        of_item(&self.notices, item)
     }
+}
+
+/// The entries about an item.
+fn of_item(
+    entries: &BTreeMap<(ItemId, DeviceId), Withdrawal>,
+    item: ItemId,
+) -> impl Iterator<Item = (DeviceId, Withdrawal)> {
+    let from_here = entries.range((item, DeviceId(0))..).take_while(move |((of, _), _)| *of == item);
+    from_here.map(|((_, device), withdrawal)| (*device, *withdrawal))
 }
 
 impl Device {

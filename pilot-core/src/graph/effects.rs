@@ -3,6 +3,7 @@
 //! They are written on the device's variables, not with the rules of [`crate::semantics::rules`]: that both arrive at
 //! the same state is what the model checker and the auditor check.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -178,16 +179,33 @@ impl Change<'_> {
             return;
         };
         let me = self.device.id;
-        let listed: BTreeSet<(DeviceId, PolicyId)> = offers.iter().copied().filter(|(of, _)| *of != me).collect();
-        let known = &mut self.device.state.policies;
-        let gone: Vec<_> = known.iter().copied().filter(|entry| entry.0 != me && !listed.contains(entry)).collect();
+        let mut listed = Cow::Borrowed(offers.as_slice());
+        // Π comes sorted; whoever sends it otherwise changes nothing.
+        if !listed.is_sorted_by(|one, next| one < next) {
+            listed.to_mut().sort_unstable();
+            listed.to_mut().dedup();
+        }
+        let (mut gone, mut is_news) = (Vec::new(), false);
+        let mut others = listed.iter().filter(|(of, _)| *of != me).peekable();
+        for known in self.device.state.policies.iter().filter(|(of, _)| *of != me) {
+            while others.next_if(|offer| *offer < known).is_some() {
+                is_news = true;
+            }
+            if others.next_if_eq(&known).is_none() {
+                gone.push(*known);
+            }
+        }
+        is_news |= others.peek().is_some();
         for (controller, policy) in gone {
-            known.remove(&(controller, policy));
+            self.device.state.policies.remove(&(controller, policy));
             self.step.events.push(Event::Retract { controller, device: me, policy });
         }
-        for (of, policy) in listed {
-            if !self.device.state.knows(of, policy) {
-                self.store_offer(of, policy);
+        if !is_news {
+            return;
+        }
+        for (of, policy) in listed.iter().filter(|(of, _)| *of != me) {
+            if !self.device.state.knows(*of, *policy) {
+                self.store_offer(*of, *policy);
             }
         }
     }
@@ -252,14 +270,12 @@ impl Change<'_> {
         }
     }
 
-    /// What the notice says, as it leaves or as it came. A notice from a clock that is far ahead counts as if it came
-    /// from one as far ahead as clocks may be: nothing later can be held.
+    /// What the notice says, as it leaves or as it came.
     fn withdrawal(&self) -> Option<(ItemId, Withdrawal)> {
         let Body::Withdraw { item, withdrawal } = self.step.message.as_ref().or(self.action.message())?.body else {
             return None;
         };
-        let epoch = withdrawal.epoch.min(Epoch::last_at(self.cx.now));
-        Some((item, Withdrawal { epoch, ..withdrawal }))
+        Some((item, withdrawal.counted_at(self.cx.now)))
     }
 
     /// The subject takes back all she has released so far, from everybody who may get it because of that.
@@ -273,8 +289,13 @@ impl Change<'_> {
     fn forget_outdated(&mut self, item: ItemId) {
         let now = self.cx.now;
         let memory = &mut self.device.memory;
-        memory.tombstones.retain(|of, withdrawal| *of != item || !withdrawal.is_over_at(now));
-        memory.recipients.retain(|(of, _), recipient| *of != item || !recipient.is_over_at(now));
+        if memory.tombstones.get(&item).is_some_and(|withdrawal| withdrawal.is_over_at(now)) {
+            memory.tombstones.remove(&item);
+        }
+        let over = memory.recipients_of(item).filter(|(_, recipient)| recipient.is_over_at(now));
+        for (recipient, _) in over.collect::<Vec<_>>() {
+            memory.recipients.remove(&(item, recipient));
+        }
     }
 
     fn with_item(&mut self, change: impl FnOnce(&mut Self, ItemId)) {

@@ -3,7 +3,7 @@
 use super::device::Exchange;
 use super::interpreter::{Situation, candidates};
 use super::message::{Release, Withdrawal};
-use super::{Action, Body, Device, Guard, Label, Mistake};
+use super::{Action, Body, Device, Guard, Label, Message, Mistake};
 use crate::policy::CommunicationRule;
 use crate::semantics::{Context, Epoch, PolicyId, Receipt};
 use crate::vocabulary::{DeviceId, ItemId};
@@ -13,12 +13,12 @@ impl Guard {
         let Situation { device, action, cx, .. } = situation;
         let (state, memory, me) = (&device.state, &device.memory, device.id);
         let message = action.message();
-        let policy = message.and_then(|message| message.policy());
-        let release = message.and_then(|message| message.release());
-        let with_policy = |test: &dyn Fn(PolicyId) -> bool| policy.is_some_and(test);
-        let with_item = |test: &dyn Fn(ItemId) -> bool| action.item().is_some_and(test);
+        // Found out where a guard asks for it, and not for every guard.
+        let policy = || message.and_then(Message::policy);
+        let release = || message.and_then(Message::release);
+        let item = || action.item();
         match self {
-            Self::OwnItem => action.item() == situation.instance.item,
+            Self::OwnItem => item() == situation.instance.item,
             Self::InExchange => message.is_some_and(|m| {
                 situation.instance.exchange == Some(Exchange { peer: m.receiver, policy: m.policy() })
             }),
@@ -26,49 +26,49 @@ impl Guard {
                 let other = if m.sender == me { m.receiver } else { m.sender };
                 cx.contacts.repository == Some(other)
             }),
-            Self::CurrentPolicy => with_policy(&|p| memory.current.contains(&p)),
-            Self::OfferKnown => message.is_some_and(|m| with_policy(&|p| state.knows(m.receiver, p))),
-            Self::OfferActive => with_policy(&|p| situation.is_active(p)),
-            Self::WithinOwn => with_policy(&|p| situation.is_within_own(p)),
-            Self::ItemOwned => with_item(&|i| cx.owner(i) == Some(me)),
-            Self::ItemHeld => with_item(&|i| state.value(i).is_some()),
+            Self::CurrentPolicy => policy().is_some_and(|p| memory.current.contains(&p)),
+            Self::OfferKnown => message.is_some_and(|m| policy().is_some_and(|p| state.knows(m.receiver, p))),
+            Self::OfferActive => policy().is_some_and(|p| situation.is_active(p)),
+            Self::WithinOwn => policy().is_some_and(|p| situation.is_within_own(p)),
+            Self::ItemOwned => item().is_some_and(|i| cx.owner(i) == Some(me)),
+            Self::ItemHeld => item().is_some_and(|i| state.value(i).is_some()),
             Self::NotRefused => situation.concerns_nobody_refused(),
             Self::PastWithdrawal => {
-                with_item(&|i| memory.tombstones.get(&i).is_none_or(|t| Epoch::of(cx.now) > t.epoch))
+                item().is_some_and(|i| memory.tombstones.get(&i).is_none_or(|t| Epoch::of(cx.now) > t.epoch))
             }
-            Self::WithinTransferRule => with_policy(&|p| situation.is_within_transfer_rule(p)),
+            Self::WithinTransferRule => policy().is_some_and(|p| situation.is_within_transfer_rule(p)),
             Self::AddressedToMe => message.is_some_and(|m| m.receiver == me),
-            Self::FromOwner => message.is_some_and(|m| with_item(&|i| cx.owner(i) == Some(m.sender))),
-            Self::AskedFor => message.is_some_and(|m| with_policy(&|p| memory.asked.contains(&(m.sender, p)))),
-            Self::PublishedByMe => with_policy(&|p| memory.published.contains(&p)),
-            Self::WithinCurrent => with_policy(&|p| memory.current.iter().any(|own| cx.subsumes(p, *own))),
-            Self::AboutItem => with_policy(&|p| with_item(&|i| cx.is_about(p, i))),
-            Self::NamesMe => with_policy(&|p| cx.names_entity_of(p, me)),
-            Self::NamesSender => message.is_some_and(|m| with_policy(&|p| cx.names_entity_of(p, m.sender))),
-            Self::InTime => with_policy(&|p| cx.is_in_time(p)),
+            Self::FromOwner => message.is_some_and(|m| item().is_some_and(|i| cx.owner(i) == Some(m.sender))),
+            Self::AskedFor => message.is_some_and(|m| policy().is_some_and(|p| memory.asked.contains(&(m.sender, p)))),
+            Self::PublishedByMe => policy().is_some_and(|p| memory.published.contains(&p)),
+            Self::WithinCurrent => policy().is_some_and(|p| memory.current.iter().any(|own| cx.subsumes(p, *own))),
+            Self::AboutItem => policy().is_some_and(|p| item().is_some_and(|i| cx.is_about(p, i))),
+            Self::NamesMe => policy().is_some_and(|p| cx.names_entity_of(p, me)),
+            Self::NamesSender => message.is_some_and(|m| policy().is_some_and(|p| cx.names_entity_of(p, m.sender))),
+            Self::InTime => policy().is_some_and(|p| cx.is_in_time(p)),
             Self::NotWithdrawn => {
-                release.is_some_and(|r| memory.tombstones.get(&r.item).is_none_or(|t| r.epoch > t.epoch))
+                release().is_some_and(|r| memory.tombstones.get(&r.item).is_none_or(|t| r.epoch > t.epoch))
             }
-            Self::Fresh => release.is_some_and(|r| r.epoch.is_fresh_at(cx.now)),
-            Self::NotFromFuture => release.is_some_and(|r| r.epoch <= Epoch::last_at(cx.now)),
+            Self::Fresh => release().is_some_and(|r| r.epoch.is_fresh_at(cx.now)),
+            Self::NotFromFuture => release().is_some_and(|r| r.epoch <= Epoch::last_at(cx.now)),
             Self::NotYetHeld => message.is_some_and(|m| {
-                let held = |r: &Release| {
-                    state.receipts_of(r.item).any(|receipt| receipt.sender == m.sender && receipt.policy == r.policy)
-                };
-                !release.is_some_and(held)
+                let receipt = |r: &Release| Receipt { item: r.item, sender: m.sender, policy: r.policy };
+                !release().is_some_and(|r| state.received.contains(&receipt(r)))
             }),
-            Self::DeadlineReached => with_item(&|i| state.receipts_of(i).any(|receipt| !cx.is_in_time(receipt.policy))),
+            Self::DeadlineReached => {
+                item().is_some_and(|i| state.receipts_of(i).any(|receipt| !cx.is_in_time(receipt.policy)))
+            }
             Self::NoticeDue => message.is_some_and(|m| {
                 let Body::Withdraw { item, withdrawal } = m.body else { return false };
                 memory.notices.get(&(item, m.receiver)) == Some(&withdrawal)
             }),
-            Self::Outdated => with_item(&|i| {
+            Self::Outdated => item().is_some_and(|i| {
                 let over = |withdrawal: &Withdrawal| withdrawal.is_over_at(cx.now);
                 memory.tombstones.get(&i).is_some_and(over)
                     || memory.recipients_of(i).any(|(_, recipient)| over(&recipient))
             }),
-            Self::Unless(label) => !situation.can_take(label),
-            Self::Mistaken(mistake) => with_policy(&|p| situation.is_mistakenly_allowed(mistake, p)),
+            Self::Unless(label) => situation.rival(label).is_none(),
+            Self::Mistaken(mistake) => policy().is_some_and(|p| situation.is_mistakenly_allowed(mistake, p)),
         }
     }
 }
@@ -125,10 +125,13 @@ impl Situation<'_> {
         transferable_under(self.device, item, p, message.receiver, self.cx).next().is_some()
     }
 
-    /// Whether an edge from here with this label can be taken: by this message, or by any that might be sent.
-    fn can_take(&self, label: Label) -> bool {
+    /// The edge from here with this label that can be taken: by this message, or by any that might be sent.
+    pub(super) fn rival(&self, label: Label) -> Option<usize> {
         let here = Some(self.instance.location);
-        self.graph.edges.iter().filter(|edge| edge.from == here && edge.label == label).any(|edge| {
+        self.graph.edges.iter().position(|edge| {
+            if edge.from != here || edge.label != label {
+                return false;
+            }
             let is_rival = !edge.all_guards().any(|guard| matches!(guard, Guard::Unless(_)));
             let takes = |action: &Action| {
                 let situation = Situation { action, ..*self };

@@ -48,10 +48,26 @@ pub fn enabled<'s>(
     cx: &'s Context<'s>,
 ) -> impl Iterator<Item = usize> {
     let situation = Situation { graph, instance, device, action, cx };
-    let label = if situation.concerns_device() { Some(action.label()) } else { None };
-    let candidates = graph.edges.iter().enumerate().filter(move |(_, edge)| Some(edge.label) == label);
+    let edges = if situation.concerns_device() { graph.edges } else { &[] };
+    let label = action.label();
+    let candidates = edges.iter().enumerate().filter(move |(_, edge)| edge.label == label);
     let here = candidates.filter(move |(_, edge)| starts_at(edge, instance, graph));
-    here.filter(move |(_, edge)| edge.all_guards().all(|guard| guard.holds(&situation))).map(|(at, _)| at)
+    // An edge for what no other takes asks whether another can be taken; if so, that one need not be asked again.
+    let mut rival = None;
+    let mut can_be_taken = move |at: usize, edge: &Edge<'_>| {
+        if rival == Some(at) {
+            return true;
+        }
+        let holds = |guard: Guard| match guard {
+            Guard::Unless(other @ Label::Receive(_)) if other == label => {
+                rival = situation.rival(other);
+                rival.is_none()
+            }
+            _ => guard.holds(&situation),
+        };
+        edge.all_guards().all(holds)
+    };
+    here.filter(move |(at, edge)| can_be_taken(*at, edge)).map(|(at, _)| at)
 }
 
 /// Takes an action along an edge on which it is [`enabled`].

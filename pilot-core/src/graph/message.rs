@@ -71,6 +71,12 @@ impl Withdrawal {
         Self { epoch: self.epoch.max(other.epoch), until: self.until.max(other.until) }
     }
 
+    /// As a device counts it at a time. A notice from a clock that is far ahead counts as if it came from one as far ahead
+    /// as clocks may be: nothing later can be held.
+    pub fn counted_at(self, now: Time) -> Self {
+        Self { epoch: self.epoch.min(Epoch::last_at(now)), ..self }
+    }
+
     /// Whether no release it takes back can arrive any more, neither by a broadcast nor by a transfer.
     pub fn is_over_at(self, now: Time) -> bool {
         self.epoch.is_over_at(now) && now >= self.until

@@ -2,9 +2,11 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::fmt;
 
-use crate::active::{Communication, Inactive, active_policy, active_transfer};
+use crate::active::{Communication, Inactive, active_policy_if, active_transfer_if};
 use crate::codec::{self, Digest};
+use crate::condition::Condition;
 use crate::evaluate::Values;
 use crate::policy::{Choice, CommunicationRule, Policy, PolicyRef};
 use crate::slots::Slots;
@@ -92,6 +94,21 @@ pub struct Context<'c> {
     pub contacts: &'c Contacts,
     /// time(st, e).
     pub now: Time,
+    /// For who replays what others did: the conditions over values that only they had, as they say these came out. Any
+    /// other is ⊥. Without it, conditions are evaluated.
+    pub attested: Option<&'c dyn Attested>,
+}
+
+/// How conditions came out over values that only another device had, as that says.
+pub trait Attested: fmt::Debug + Sync {
+    /// How a condition came out; `None` if nothing is said of it.
+    fn outcome(&self, condition: &Condition) -> Option<bool>;
+}
+
+impl Attested for BTreeMap<Condition, bool> {
+    fn outcome(&self, condition: &Condition) -> Option<bool> {
+        self.get(condition).copied()
+    }
 }
 
 /// Whom devices address.
@@ -160,7 +177,9 @@ impl<'c> Context<'c> {
         item: ItemId,
     ) -> Result<(), Inactive> {
         let policy = self.policy(policy).ok_or(Inactive::Datatype)?;
-        active_policy(policy, &self.communication(values, receiver, item)?, self.judge.vocabulary)
+        let communication = self.communication(values, receiver, item)?;
+        let condition = self.evaluate(&policy.collection().condition, values);
+        active_policy_if(condition, policy, &communication, self.judge.vocabulary)
     }
 
     /// Def. 10: activeTransfer(tr, p, transfer(sndr, rcv, i), st), with the sender's ν.
@@ -172,7 +191,15 @@ impl<'c> Context<'c> {
         receiver: DeviceId,
         item: ItemId,
     ) -> Result<(), Inactive> {
-        active_transfer(rule, policy, &self.communication(values, receiver, item)?, self.judge.vocabulary)
+        let communication = self.communication(values, receiver, item)?;
+        active_transfer_if(self.evaluate(&rule.condition, values), rule, policy, &communication, self.judge.vocabulary)
+    }
+
+    fn evaluate(&self, condition: &Condition, values: &Values) -> Option<bool> {
+        match self.attested {
+            Some(attested) if !condition.is_always() => attested.outcome(condition),
+            _ => condition.evaluate(values),
+        }
     }
 
     fn communication<'s>(

@@ -75,18 +75,33 @@ pub enum Premise {
 pub fn claim(claim: &Claim, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
     match claim {
         Claim::Request { sender: device, policy } => ensure(sender.knows(*device, *policy), Premise::SenderHasPolicy),
-        Claim::Send(handover) => send_premises(handover, sender, cx),
+        Claim::Send(handover) => send_premises(handover, sender, cx).map(drop),
         Claim::Transfer(handover) => transfer_premises(handover, sender, cx),
     }
 }
 
-/// SEND. p_sndr is any own policy that makes the premises true.
-fn send_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> Result<(), Premise> {
+/// [`claim`], then [`provenance`]: the policy that makes the premises of a SEND true is the one that the owner releases by.
+pub fn vouch(
+    sent: &Claim,
+    sender: &DeviceState,
+    ghosts: &Ghosts,
+    cx: &Context<'_>,
+) -> Result<Option<Provenance>, Premise> {
+    if let Claim::Send(handover) = sent {
+        let own = send_premises(handover, sender, cx)?;
+        return Ok(Some(released(handover, Some(own), sender, cx)));
+    }
+    claim(sent, sender, cx)?;
+    Ok(sent.handover().and_then(|handover| provenance(handover, sender, ghosts, cx)))
+}
+
+/// SEND. p_sndr is any own policy that makes the premises true; this is the first.
+fn send_premises(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> Result<PolicyId, Premise> {
     ensure(cx.owner(handover.item) == Some(handover.sender), Premise::OwnerSends)?;
     receiver_premises(handover, sender, cx)?;
     let own = sender.policies_of(handover.sender).map(|own| {
         cx.active_policy(own, &sender.values, handover.receiver, handover.item).map_err(Premise::OwnPolicyActive)?;
-        ensure(cx.subsumes(handover.policy, own), Premise::WithinOwn)
+        ensure(cx.subsumes(handover.policy, own), Premise::WithinOwn).map(|()| own)
     });
     any_holds(own, Premise::OwnPolicy)
 }
@@ -194,24 +209,33 @@ pub fn apply(event: &Event, provenance: Option<Provenance>, device: &mut DeviceS
 /// owner, what she releases it by; from anybody else, what came with the receipt it is transferred under.
 pub fn provenance(handover: &Handover, sender: &DeviceState, ghosts: &Ghosts, cx: &Context<'_>) -> Option<Provenance> {
     let Handover { sender: device, receiver, item, policy } = *handover;
-    let known = sender.knows(receiver, policy) && cx.is_about(policy, item);
     if cx.owner(item) == Some(device) {
         let active = |own: &PolicyId| cx.active_policy(*own, &sender.values, receiver, item).is_ok();
-        let own: Vec<PolicyId> = sender.policies_of(device).filter(active).collect();
-        let own = own.iter().find(|own| cx.subsumes(policy, **own)).or(own.first()).copied();
-        return Some(Provenance {
-            own,
-            offered: policy,
-            shown: known,
-            epoch: Epoch::of(cx.now),
-            known_to_sender: None,
-        });
+        let mut first = None;
+        let covers = |own: &PolicyId| {
+            first.get_or_insert(*own);
+            cx.subsumes(policy, *own)
+        };
+        let own = sender.policies_of(device).filter(active).find(covers).or(first);
+        return Some(released(handover, own, sender, cx));
     }
     // Transferred under the owner's last release among those whose terms allow it; if none does, under any.
     let receipts = || sender.receipts_of(item).filter_map(|receipt| Some((receipt, ghosts.provenance.get(receipt)?)));
     let allowing = receipts().filter(|(receipt, _)| rule_premises(receipt, handover, sender, cx).is_ok());
     let last = allowing.max_by_key(|(_, provenance)| provenance.epoch).or_else(|| receipts().next());
+    let known = is_known(handover, sender, cx);
     last.map(|(_, provenance)| Provenance { known_to_sender: Some(known), ..*provenance })
+}
+
+/// The owner lets an item go by an own policy.
+fn released(handover: &Handover, own: Option<PolicyId>, sender: &DeviceState, cx: &Context<'_>) -> Provenance {
+    let (shown, epoch) = (is_known(handover, sender, cx), Epoch::of(cx.now));
+    Provenance { own, offered: handover.policy, shown, epoch, known_to_sender: None }
+}
+
+/// Whether the sender knows the receiver's policy, and it is about the item.
+fn is_known(handover: &Handover, sender: &DeviceState, cx: &Context<'_>) -> bool {
+    sender.knows(handover.receiver, handover.policy) && cx.is_about(handover.policy, handover.item)
 }
 
 /// Table 2 as printed: an event takes place at once, or a premise forbids it and nothing has changed.
@@ -219,8 +243,7 @@ pub fn happen(event: &Event, state: &mut State, cx: &Context<'_>) -> Result<(), 
     let mut came_about = None;
     if let Some(sent) = event.claim() {
         let (sender, ghosts) = state.devices.entry(sent.sender()).or_default();
-        claim(&sent, sender, cx)?;
-        came_about = sent.handover().and_then(|handover| provenance(handover, sender, ghosts, cx));
+        came_about = vouch(&sent, sender, ghosts, cx)?;
     }
     let (device, ghosts) = state.devices.entry(event.device()).or_default();
     premises(event, device, cx)?;
@@ -232,12 +255,12 @@ fn ensure(holds: bool, premise: Premise) -> Result<(), Premise> {
     if holds { Ok(()) } else { Err(premise) }
 }
 
-/// Whether one attempt holds; if not, how far the best one came: premises are declared in the order of checking.
-fn any_holds(attempts: impl Iterator<Item = Result<(), Premise>>, none: Premise) -> Result<(), Premise> {
+/// By what one attempt holds; if none does, how far the best one came: premises are declared in the order of checking.
+fn any_holds<T>(attempts: impl Iterator<Item = Result<T, Premise>>, none: Premise) -> Result<T, Premise> {
     let mut best = none;
     for attempt in attempts {
         match attempt {
-            Ok(()) => return Ok(()),
+            Ok(by) => return Ok(by),
             Err(premise) => best = best.max(premise),
         }
     }

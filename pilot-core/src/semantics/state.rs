@@ -1,7 +1,6 @@
 //! Def. 2: the system state ⟨ν, π, ρ⟩, held as one share per device, and its ghosts.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use core::ops::RangeInclusive;
 
 use super::context::PolicyId;
 use crate::evaluate::Values;
@@ -54,7 +53,9 @@ pub struct Receipt {
 impl DeviceState {
     /// The policies that `of` defined, as far as this device knows.
     pub fn policies_of(&self, of: DeviceId) -> impl Iterator<Item = PolicyId> {
-        self.policies.range((of, PolicyId(0))..=(of, PolicyId(u32::MAX))).map(|(_, policy)| *policy)
+        // To find where a range ends costs more than to see it when one gets there: these are few.
+        let from_here = self.policies.range((of, PolicyId(0))..);
+        from_here.take_while(move |(whose, _)| *whose == of).map(|(_, policy)| *policy)
     }
 
     /// (of, p) ∈ π_d.
@@ -69,18 +70,14 @@ impl DeviceState {
 
     /// The receipts of one item.
     pub fn receipts_of(&self, item: ItemId) -> impl Iterator<Item = &Receipt> {
-        self.received.range(Receipt::all_of(item))
+        self.received.range(Receipt::first_of(item)..).take_while(move |receipt| receipt.item == item)
     }
 }
 
 impl Receipt {
-    /// The range of all receipts of an item.
-    pub fn all_of(item: ItemId) -> RangeInclusive<Self> {
-        Self { item, sender: DeviceId(0), policy: PolicyId(0) }..=Self {
-            item,
-            sender: DeviceId(u32::MAX),
-            policy: PolicyId(u32::MAX),
-        }
+    /// Where the receipts of an item begin.
+    pub const fn first_of(item: ItemId) -> Self {
+        Self { item, sender: DeviceId(0), policy: PolicyId(0) }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Bad input is refused with a sentence: no crash, no stall, one byte form.
 
-use pilot_core::evidence::trace::{Chain, Content, Record};
+use std::cell::RefCell;
+
+use pilot_core::evidence::trace::{Chain, Content, KnownNames, Record};
 
 use super::samples::{NOW, contents, small, verify};
 use super::support::fuzz_bodies::refused;
@@ -8,8 +10,14 @@ use super::support::mutator::fuzz;
 
 const WORDS: [&str; 8] = ["\u{0}", "\u{1}", "\u{18}", "\u{1a}", "\u{1b}", "X ", "@", "mac-address"];
 
-/// Whatever a body is, it is refused or has this one form.
+thread_local! {
+    static NAMES: RefCell<KnownNames> = RefCell::default();
+}
+
+/// Whatever a body is, it is refused or has this one form, and what was read before makes no difference.
 fn body(bytes: &[u8]) -> bool {
+    let again = NAMES.with_borrow_mut(|names| Record::from_bytes_with(bytes, names));
+    assert_eq!(again, Record::from_bytes(bytes));
     match Record::from_bytes(bytes) {
         Ok(record) => {
             assert_eq!(record.to_bytes(), bytes, "one byte form per record");

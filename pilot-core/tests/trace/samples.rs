@@ -10,6 +10,7 @@ use pilot_core::evidence::trace::action::{
     Action, Body, CatalogueDigest, Cause, Connection, Handle, Item, Message, Offer, Party, Release, Word,
 };
 use pilot_core::evidence::trace::frame::Rest;
+use pilot_core::evidence::trace::resume::{Held, Remembered, Resume};
 use pilot_core::evidence::trace::verify::VerifyError;
 use pilot_core::evidence::trace::{
     Chain, Content, Elided, GraphName, Open, Outcome, PolicyBytes, Reader, Reason, Record, Rule, Standing, Step,
@@ -20,6 +21,7 @@ use pilot_core::graph::Location;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::graphs;
 use pilot_core::semantics::Epoch;
+use pilot_core::sorted::Sorted;
 use pilot_core::value::Time;
 
 pub(crate) const NOW: Time = Time::from_unix(1_780_272_000);
@@ -76,7 +78,7 @@ pub(crate) fn accepted() -> Step {
 }
 
 pub(crate) fn step(from: Location, action: Action, to: Location) -> Step {
-    Step { graph: 0, instance: 0, from, action, to, outcomes: BTreeSet::new() }
+    Step { graph: 0, instance: 0, from, action, to, outcomes: Sorted::new() }
 }
 
 /// Every action and every message, with and without what is optional.
@@ -121,11 +123,36 @@ pub(crate) fn contents() -> Vec<Content> {
     let outcome = |rule, holds| Outcome { policy: Digest([1; 32]), rule, holds };
     let mut judged = accepted();
     judged.outcomes =
-        [outcome(Rule::Collection, true), outcome(Rule::Transfer(0), false), outcome(Rule::Transfer(255), true)].into();
+        [outcome(Rule::Collection, true), outcome(Rule::Transfer(0), false), outcome(Rule::Transfer(255), true)]
+            .into_iter()
+            .collect();
     let mut contents = vec![Content::Open(open()), Content::Policy(policy()), Content::Step(Box::new(judged))];
     let steps = actions().into_iter().map(|action| step(Location::S0, action, Location::S4));
     contents.extend(steps.map(|step| Content::Step(Box::new(step))));
+    contents.push(Content::Resume(Box::default()));
+    contents.push(Content::Resume(Box::new(resume())));
     contents
+}
+
+/// With something in every list.
+pub(crate) fn resume() -> Resume {
+    let (item, policy) = (release(None).item, policy().digest());
+    let (phone, shop) = (Party::Owner, Party::Device(device("shop")));
+    let withdrawal = Withdrawal { epoch: Epoch(7), until: NOW };
+    let remembered = |party| Remembered { item: item.clone(), party, withdrawal };
+    let held = |sender| Held { sender, item: item.clone(), policy, epoch: Epoch(27_816_750) };
+    Resume {
+        policies: offers(None),
+        current: [policy].into(),
+        published: [policy, Digest([0; 32])].into(),
+        catalogue: offers(Some(StatementId([1; 32]))),
+        received: [held(phone.clone()), held(shop.clone())].into(),
+        asked: [(phone, policy)].into(),
+        recipients: [remembered(shop.clone())].into(),
+        notices: [remembered(shop)].into(),
+        tombstones: [(item.clone(), withdrawal)].into(),
+        refused: [Word::new("flights.com").unwrap()].into(),
+    }
 }
 
 pub(crate) fn elided() -> Elided {

@@ -1,10 +1,10 @@
 //! Downloads: the catalogue in parts, to whoever asks.
 
 use mesh_runtime::driver::{DriveError, Outcome};
-use mesh_runtime::journal::{self, Origin};
+use mesh_runtime::journal::{self, Origin, Sent, new_id};
 use mesh_runtime::link::MAX_OUTBOX_BYTES;
 use mesh_runtime::protocol::message::{MAX_STATEMENTS_BYTES, Message, Refusal};
-use pilot_core::evidence::envelope::{ChainHead, MAX_MESSAGE_BYTES, Sender};
+use pilot_core::evidence::envelope::{MAX_MESSAGE_BYTES, Sender};
 use pilot_core::evidence::trace::action::{Cause, Connection, Party};
 use pilot_core::graph::{self, Body};
 use pilot_core::value::Time;
@@ -37,8 +37,9 @@ impl Repository {
         }
         let part = self.catalogue.part(since, MAX_STATEMENTS_BYTES);
         if !part.is_last() {
-            let head = driver.recorder().recorder().head();
-            self.answer_part(&request, since, part, Some(head), now);
+            // Not a step yet, so no record names it.
+            let sent = Sent { id: new_id()?, head: driver.recorder().recorder().head() };
+            self.answer_part(&request, since, part, sent, now);
             return Ok(None);
         }
         if !self.has_room_for_download(now) {
@@ -79,16 +80,10 @@ impl Repository {
         left > 0
     }
 
-    pub(super) fn answer_part(
-        &mut self,
-        request: &Request,
-        since: u64,
-        part: Part,
-        head: Option<ChainHead>,
-        now: Time,
-    ) {
-        let Part { statements, until, head: revision } = part;
-        let message = Message::Policies { request: request.id, since, until, head: revision, statements };
-        self.answer(request, &message, head, now);
+    /// Hands out a part, under the id that its record has.
+    pub(super) fn answer_part(&mut self, request: &Request, since: u64, part: Part, sent: Sent, now: Time) {
+        let Part { statements, until, head } = part;
+        let message = Message::Policies { request: request.id, since, until, head, statements };
+        self.post.send(&request.sender, sent.id, Some(sent.head), &message, self.membership.mesh(), now);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mesh_runtime::driver::run::Host as _;
-use mesh_runtime::driver::{DriveError, Fate};
+use mesh_runtime::driver::{DriveError, Fate, RecordError};
 use mesh_runtime::journal::{self, Origin};
 use mesh_runtime::protocol::message::{Message, Refusal};
 use pilot_core::evidence::envelope::Sender;
@@ -14,8 +14,11 @@ use pilot_core::graph::{self, Body};
 use pilot_core::value::Time;
 use pilot_core::vocabulary::DeviceId;
 
-use super::{Driving, Input, RETRY_AFTER, Repository, Request, Stored, Upload};
-use crate::store::{PutError, Revision, Statement, Version};
+use super::{Driving, Input, RETRY_AFTER, Repository, Request, Stored, Syncing, Upload};
+use crate::store::{Came, PutError, Revision, Statement, Version};
+
+/// Acknowledgements that wait for a sync of the trace. Who repeats what is stored then is told to come again.
+const MAX_WAITING: usize = 1_024;
 
 impl Repository {
     /// Checks a statement and gives it to the store, which says later what came of it.
@@ -41,7 +44,8 @@ impl Repository {
         let upload = Upload { statement, bytes: bytes.into() };
         let (store, inputs) = (Arc::clone(&self.store), self.inputs.clone());
         tokio::spawn(async move {
-            let result = store.put(upload.statement.device.clone(), stored).await;
+            let came = Came { id: Some(request.id), head: request.head };
+            let result = store.put_as_it_came(upload.statement.device.clone(), stored, came).await;
             // An error means that the repository has ended; whoever asked asks again.
             let _ = inputs.send(Input::Stored(Box::new(Stored { request, upload, result }))).await;
         });
@@ -60,7 +64,7 @@ impl Repository {
                 // The sender has missed our answer, or somebody repeats what it sent. If we have not recorded it yet, the
                 // answer is on its way.
                 let is_listed = self.catalogue.statement(&upload.statement.device) == Some(&upload.bytes);
-                if is_listed {
+                if is_listed && self.acknowledgements.len() < MAX_WAITING {
                     self.acknowledge(request, version);
                 } else {
                     self.refuse(&request, Refusal::Busy { retry_after: RETRY_AFTER }, now);
@@ -108,6 +112,43 @@ impl Repository {
         self.acknowledgements.push((request, message));
     }
 
+    /// Begins to sync the trace, if there is anything new in it and no sync under way.
+    pub(super) fn sync_trace(&mut self, driver: &mut Driving<'_>) -> Result<(), RecordError> {
+        let is_noted = self.noted == self.catalogue.head() && self.left_out.is_stored();
+        if self.syncing.is_some() || (self.acknowledgements.is_empty() && is_noted) {
+            return Ok(());
+        }
+        let recorder = driver.recorder().recorder();
+        if !self.left_out.is_stored() {
+            // What is listed again must be in the trace before it is forgotten here. What is not listed must be known here
+            // before it counts as recorded.
+            recorder.sync().map_err(RecordError::new)?;
+            self.left_out.store().map_err(RecordError::new)?;
+        }
+        let sync = recorder.begin_sync().map_err(RecordError::new)?;
+        self.syncing = Some(Syncing {
+            revision: self.catalogue.head(),
+            head: recorder.head(),
+            acknowledgements: std::mem::take(&mut self.acknowledgements),
+        });
+        let inputs = self.inputs.clone();
+        // If the repository has ended, nobody waits for it.
+        tokio::task::spawn_blocking(move || drop(inputs.blocking_send(Input::Synced(sync.wait()))));
+        Ok(())
+    }
+
+    /// What the sync was for is durable in the store and in the trace.
+    pub(super) fn synced(&mut self, now: Time) {
+        let Some(Syncing { revision, head, acknowledgements }) = self.syncing.take() else { return };
+        self.noted = revision;
+        if let Err(error) = self.store.note_recorded(Revision(revision)) {
+            tracing::warn!(%error, "uploads may be recorded once more after the next start");
+        }
+        for (request, message) in acknowledgements {
+            self.answer(&request, &message, Some(head), now);
+        }
+    }
+
     /// A statement is durable: the graph's uploadPolicy↓ or withdrawPolicy↓. Whether it is listed: the graph may have no
     /// room, and then it is not handed out either.
     pub(super) fn list(
@@ -133,9 +174,11 @@ impl Repository {
             None => false,
         };
         if is_listed {
+            self.left_out.remove(&statement.device);
             self.catalogue.insert(statement.device, revision.0, bytes);
         } else {
             tracing::error!(device = %statement.device, "there is no room for another policy");
+            self.left_out.insert(&statement.device, revision);
             self.catalogue.pass(revision.0);
         }
         Ok(is_listed)

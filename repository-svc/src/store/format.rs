@@ -1,19 +1,20 @@
 //! The directory of a store: making it, recognising it, and finding damage before anything is served.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use pilot_core::evidence::DeviceName;
+use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use sled::{Db, Tree};
 
 use super::view::Index;
 use super::watermark::{HIGHEST, RECORDED, Recorded, Watermark};
-use super::{OpenError, Revision, Statement, Version};
+use super::{Came, OpenError, Revision, Statement, Version};
 
 /// What `FORMAT` says.
-pub(super) const MARKER: &str = "consent-mesh policy store 1\n";
+pub(super) const MARKER: &str = "consent-mesh policy store 2\n";
 /// How much of another `FORMAT` an error repeats.
 const MAX_SHOWN: usize = 40;
 
@@ -56,19 +57,45 @@ pub(super) struct Stored {
     pub(super) statement: Statement,
     /// The revision that storing it made.
     pub(super) revision: Revision,
+    pub(super) came: Came,
 }
 
 impl Stored {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let Self { statement, revision } = self;
-        [&statement.version.0.to_be_bytes(), &revision.0.to_be_bytes(), statement.bytes()].concat()
+        let Self { statement, revision, came } = self;
+        let came = encode_came(*came);
+        [&statement.version.0.to_be_bytes()[..], &revision.0.to_be_bytes(), &came, statement.bytes()].concat()
     }
 
     pub(super) fn decode(value: &[u8]) -> Option<Self> {
         let (version, rest) = value.split_first_chunk()?;
-        let (revision, bytes) = rest.split_first_chunk()?;
+        let (revision, rest) = rest.split_first_chunk()?;
+        let (came, bytes) = decode_came(rest)?;
         let statement = Statement::new(Version(u64::from_be_bytes(*version)), bytes).ok()?;
-        Some(Self { statement, revision: Revision(u64::from_be_bytes(*revision)) })
+        Some(Self { statement, revision: Revision(u64::from_be_bytes(*revision)), came })
+    }
+}
+
+/// How many bytes follow, and these.
+fn encode_came(came: Came) -> Vec<u8> {
+    match (came.id, came.head) {
+        (None, _) => vec![0],
+        (Some(id), None) => [&[16], &id.0[..]].concat(),
+        (Some(id), Some(head)) => [&[48], &id.0[..], &head.0[..]].concat(),
+    }
+}
+
+fn decode_came(bytes: &[u8]) -> Option<(Came, &[u8])> {
+    let (length, rest) = bytes.split_first()?;
+    if *length == 0 {
+        return Some((Came::default(), rest));
+    }
+    let (id, rest) = rest.split_first_chunk()?;
+    let id = Some(MessageId(*id));
+    match length {
+        16 => Some((Came { id, head: None }, rest)),
+        48 => rest.split_first_chunk().map(|(head, rest)| (Came { id, head: Some(ChainHead(*head)) }, rest)),
+        _ => None,
     }
 }
 
@@ -107,6 +134,7 @@ pub(super) fn open(directory: &Path) -> Result<Opened, OpenError> {
             Err(error) => return Err(at(error)),
         }
     }
+    remove_unfinished_snapshots(directory)?;
     let (database, statements, (totals, index)) = guarded(directory, || {
         let database = open_sled(directory)?;
         if !database.tree_names().iter().any(|name| name.as_ref() == TREE.as_bytes()) {
@@ -159,6 +187,27 @@ fn create(directory: &Path) -> Result<(), OpenError> {
         sync_directory(&parent(directory))
     };
     finish().map_err(at)
+}
+
+/// sled writes a snapshot as `snap.….generating` and renames it when it is complete. If it is killed in between, it
+/// later takes the unfinished one for the latest and refuses to open. The snapshot before is there until the new one
+/// has its name, and the log has everything since, so what is unfinished can go.
+fn remove_unfinished_snapshots(directory: &Path) -> Result<(), OpenError> {
+    let at = |source| OpenError::Io { path: directory.into(), source };
+    // Whoever has the database open may be writing one.
+    let database = OpenOptions::new().read(true).write(true).open(directory.join("db")).map_err(at)?;
+    database.try_lock().map_err(|refused| match refused {
+        TryLockError::WouldBlock => OpenError::InUse(directory.into()),
+        TryLockError::Error(source) => at(source),
+    })?;
+    for entry in fs::read_dir(directory).map_err(at)? {
+        let path = entry.map_err(at)?.path();
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if name.starts_with(b"snap.") && name.ends_with(b".generating") {
+            fs::remove_file(&path).map_err(at)?;
+        }
+    }
+    Ok(())
 }
 
 fn open_sled(directory: &Path) -> Result<Db, OpenError> {

@@ -110,20 +110,23 @@ async fn what_is_not_durable_yet_is_neither_answered_nor_read() {
     let before = (Some(statement(1, b"before")), None, Revision(1), 1);
     assert_eq!(seen(), before);
     let changes = || store.changes(Revision(0), MAX_CHANGES_BYTES).unwrap();
-    let entry = Entry { device: old.clone(), statement: statement(1, b"before"), revision: Revision(1) };
+    let entry =
+        Entry { device: old.clone(), statement: statement(1, b"before"), revision: Revision(1), came: Came::default() };
     assert_eq!(changes(), Changes { entries: vec![entry], until: Revision(1), head: Revision(1) });
 
     end.send(Ok(())).unwrap();
     assert_eq!(puts.answers().await, [Ok(Revision(2))]);
     wait(&begins);
     assert_eq!(seen(), (Some(statement(2, b"after")), None, Revision(2), 1));
-    let entry = Entry { device: old.clone(), statement: statement(2, b"after"), revision: Revision(2) };
+    let entry =
+        Entry { device: old.clone(), statement: statement(2, b"after"), revision: Revision(2), came: Came::default() };
     assert_eq!(changes(), Changes { entries: vec![entry.clone()], until: Revision(2), head: Revision(2) });
     drop(end);
     let again = PutError::NotHigher { stored: Version(2), identical: true };
     assert_eq!(more.answers().await, [Ok(Revision(3)), Err(again)]);
     assert_eq!(store.count(), 2);
-    let late = Entry { device: new.clone(), statement: statement(1, b"new"), revision: Revision(3) };
+    let late =
+        Entry { device: new.clone(), statement: statement(1, b"new"), revision: Revision(3), came: Came::default() };
     assert_eq!(changes().entries, [entry, late]);
 }
 
@@ -140,7 +143,8 @@ async fn after_a_failed_sync_nothing_is_accepted_and_readers_keep_the_durable_co
     assert_eq!(store.put(device("a"), statement(3, b"3")).await, Err(PutError::Failed));
     assert_eq!(store.statement(&device("a")).unwrap(), Some(statement(1, b"1")));
     assert_eq!(store.revision(), Revision(1));
-    let entry = Entry { device: device("a"), statement: statement(1, b"1"), revision: Revision(1) };
+    let entry =
+        Entry { device: device("a"), statement: statement(1, b"1"), revision: Revision(1), came: Came::default() };
     let durable = Changes { entries: vec![entry], until: Revision(1), head: Revision(1) };
     assert_eq!(store.changes(Revision(0), MAX_CHANGES_BYTES).unwrap(), durable);
     let failure = store.commits().failure().unwrap().to_string();
@@ -162,7 +166,8 @@ async fn within_one_group_each_put_is_judged_by_those_before_it() {
     assert_eq!(tasks.answers().await, expected);
     assert_eq!((store.count(), store.commits().syncs()), (2, 2));
     let changes = store.changes(Revision(1), MAX_CHANGES_BYTES).unwrap();
-    let last = Entry { device: device("same"), statement: statement(6, b"x"), revision: Revision(3) };
+    let last =
+        Entry { device: device("same"), statement: statement(6, b"x"), revision: Revision(3), came: Came::default() };
     assert_eq!(changes.entries, [last], "version 5 was replaced in its own group");
 }
 
@@ -199,7 +204,9 @@ async fn overwritten(path: &Path, key: &[u8], value: Vec<u8>) -> Result<PolicySt
 #[tokio::test]
 async fn revisions_that_contradict_each_other_are_damage() {
     let directory = tempfile::tempdir().unwrap();
-    let of = |revision| format::Stored { statement: statement(1, b"1"), revision: Revision(revision) }.encode();
+    let of = |revision| {
+        format::Stored { statement: statement(1, b"1"), revision: Revision(revision), came: Came::default() }.encode()
+    };
     let totals = |revision, count| format::Totals { revision: Revision(revision), count }.encode();
     let cases = [
         ("sound", b"b".as_slice(), of(2), None),

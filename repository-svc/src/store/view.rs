@@ -11,7 +11,7 @@ use pilot_core::evidence::DeviceName;
 use sled::Tree;
 
 use super::format::{Stored, Totals};
-use super::{Revision, Statement};
+use super::{Came, Revision, Statement};
 
 /// Why a statement could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,8 @@ pub struct Entry {
     pub statement: Statement,
     /// The revision that storing it made.
     pub revision: Revision,
+    /// In which envelope it came.
+    pub came: Came,
 }
 
 /// What was stored after some revision, or the first part of it.
@@ -116,12 +118,12 @@ impl View {
         let mut bytes = 0;
         for (revision, device) in durable.index.range((Bound::Excluded(since), Bound::Unbounded)) {
             let stored = self.stored(&durable, device)?.filter(|stored| stored.revision == *revision);
-            let Stored { statement, revision } = stored.ok_or(ReadError::Damaged)?;
+            let Stored { statement, revision, came } = stored.ok_or(ReadError::Damaged)?;
             bytes += device.as_str().len() + statement.bytes().len();
             if bytes > max_bytes && !entries.is_empty() {
                 break;
             }
-            entries.push(Entry { device: device.clone(), statement, revision });
+            entries.push(Entry { device: device.clone(), statement, revision, came });
         }
         // If they are all that is left, the last one's revision is the head.
         let until = entries.last().map_or(head, |last| last.revision);

@@ -11,12 +11,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::format::{Disk, Stored, TOTALS_KEY, Totals};
 use super::view::{Change, Group, View};
-use super::{MAX_GROUP, PutError, Revision, Statement};
+use super::{Came, MAX_GROUP, PutError, Revision, Statement};
 
 /// A put on its way to the writer.
 pub(super) struct Put {
     pub(super) device: DeviceName,
     pub(super) statement: Statement,
+    pub(super) came: Came,
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
@@ -119,7 +120,7 @@ impl Writer {
         let mut group = Group::new();
         let mut totals = self.totals;
         let mut answers = Vec::with_capacity(puts.len());
-        for Put { device, statement, answer } in puts {
+        for Put { device, statement, came, answer } in puts {
             let planned = group.get(&device);
             let before = match planned {
                 Some(change) => change.before.clone(),
@@ -135,7 +136,7 @@ impl Writer {
             totals.count += u64::from(latest.is_none());
             let revision = totals.revision;
             answers.push((answer, Ok(revision)));
-            group.insert(device, Change { before, after: Stored { statement, revision } });
+            group.insert(device, Change { before, after: Stored { statement, revision, came } });
         }
         Ok(Plan { group, totals, answers })
     }

@@ -23,7 +23,7 @@ pub fn measure(sizes: &Sizes, report: &mut Report) {
     let count = sizes.policies;
     let mut mesh = Mesh::new(Kind::Mosquitto);
     mesh.subject("alice", &address(1), &policy("yes", "shop", "ServiceUsageAnalytics", 7_200), "");
-    Crowd::join(&mut mesh, count).fill_store(&mesh);
+    Crowd::join(&mut mesh, count).fill_store(&mut mesh);
     let started = start(&mut mesh, "registry");
     mesh.until_connected("registry");
     report.say(format!("start of a repository with {count} policies"), time(started));

@@ -37,7 +37,7 @@ struct Measured {
 pub fn measure(sizes: &Sizes, report: &mut Report) {
     for kind in Kind::ALL {
         let mut mesh = Mesh::new(kind);
-        Crowd::join(&mut mesh, POLICIES).fill_store(&mesh);
+        Crowd::join(&mut mesh, POLICIES).fill_store(&mut mesh);
         mesh.start("registry");
         let Measured { fetch, echo, signatures } = alternate(&mesh, sizes.requests);
         let ratio = fetch.percentile(50).as_secs_f64() / echo.percentile(50).as_secs_f64();

@@ -23,7 +23,7 @@ pub fn measure(sizes: &Sizes, report: &mut Report) {
     let mut mesh = Mesh::new(Kind::Mosquitto);
     mesh.controller("mall-gate", "mall", &policy("analytics", "mall", "ServiceUsageAnalytics", 3_600));
     mesh.subject("alice", &address(1), &policy("yes", "mall", "ServiceUsageAnalytics", 7_200), "");
-    Crowd::join(&mut mesh, count - 1).fill_store(&mesh);
+    Crowd::join(&mut mesh, count - 1).fill_store(&mut mesh);
     for (name, _) in DAEMONS {
         mesh.start(name);
     }

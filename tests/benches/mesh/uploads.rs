@@ -6,7 +6,9 @@
 //!
 //! The syncs per second of a disk that others use can change by a factor of twenty within a minute. So syncs and uploads
 //! take turns, and each round of uploads has much the same disk as the syncs around it. Where syncs are fast, processors
-//! are the limit of uploads and not the disk: two signatures are verified for each, and one is made.
+//! are the limit of uploads and not the disk: two signatures are verified for each, and one is made. A slow disk can be had
+//! anywhere: `strace -f --seccomp-bpf -e trace=fdatasync,fsync -e inject=fdatasync,fsync:delay_enter=10000` around the
+//! benchmark makes each sync take 10 milliseconds more.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -29,8 +31,9 @@ use crate::report::Report;
 const DEVICES: usize = 64;
 /// So many times the rate of syncs.
 const GOAL: f64 = 10.0;
-/// More syncs per second than this come from a cache, and processors are the limit of uploads.
-const DISK_SYNCS: f64 = 1_000.0;
+/// With more syncs per second than this, which no SD card or hard disk makes, the goal is more than one processor can verify
+/// and sign, and says nothing about the disk.
+const DISK_SYNCS: f64 = 250.0;
 /// The length of what is appended before each sync: about a statement's.
 const RECORD_BYTES: usize = 512;
 
@@ -62,7 +65,8 @@ pub fn measure(sizes: &Sizes, report: &mut Report) {
     if mean(&syncs) <= DISK_SYNCS {
         report.judge("  uploads to syncs, means", format!("{ratio:.1} ×"), format!("≥ {GOAL} ×"), ratio >= GOAL);
     } else {
-        report.say("  uploads to syncs, means; no disk syncs so fast, so this is not judged", format!("{ratio:.1} ×"));
+        report
+            .say("  uploads to syncs, means; processors are the limit, so this is not judged", format!("{ratio:.1} ×"));
     }
     mesh.stop("registry");
 }

@@ -4,12 +4,12 @@
 //! [`Body`](crate::graph::Body); [`naming`](super::naming) translates. No type here has room for a personal value: text
 //! is a [`Word`] or a [`DeviceName`], bytes are digests, and an item is a [`Pseudonym`].
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 use minicbor::Encoder;
 use sha2::{Digest as _, Sha256};
+use smol_str::SmolStr;
 
 use crate::codec::Digest;
 use crate::evidence::envelope::{ChainHead, MessageId};
@@ -23,7 +23,7 @@ use crate::semantics::Epoch;
 
 /// A name of the shared vocabulary: an entity or a datatype.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word(Box<str>);
+pub struct Word(pub(super) SmolStr);
 
 impl Word {
     /// Accepts `text` as a name.
@@ -106,11 +106,17 @@ pub struct CatalogueDigest(pub [u8; 32]);
 impl CatalogueDigest {
     /// SHA-256("consent-mesh catalogue" ‖ the canonical CBOR of `[* [device, policy]]`), in the order of the set.
     pub fn of(offers: &BTreeSet<(DeviceName, Digest)>) -> Self {
-        let mut bytes = Vec::new();
+        Self::of_sorted(offers.iter().map(|(device, policy)| (device.as_str(), policy)))
+    }
+
+    /// The same, of a set that comes in its order.
+    pub fn of_sorted<'o>(offers: impl ExactSizeIterator<Item = (&'o str, &'o Digest)>) -> Self {
+        // As many bytes as a policy and most names take.
+        let mut bytes = Vec::with_capacity(offers.len().saturating_mul(64).saturating_add(9));
         let mut out = Encoder::new(&mut bytes);
         let result = out.array(offers.len() as u64).and_then(|out| {
             for (device, policy) in offers {
-                out.array(2)?.str(device.as_str())?.bytes(&policy.0)?;
+                out.array(2)?.str(device)?.bytes(&policy.0)?;
             }
             Ok(())
         });
@@ -188,6 +194,17 @@ pub struct Message {
     pub body: Body,
     /// The envelope's id. A radio frame has none.
     pub id: Option<MessageId>,
+}
+
+impl Message {
+    /// The item that it is about.
+    pub const fn pseudonym(&self) -> Option<&Pseudonym> {
+        match &self.body {
+            Body::Send(release) | Body::Broadcast(release) => Some(&release.item.pseudonym),
+            Body::Withdraw { item, .. } => Some(item),
+            _ => None,
+        }
+    }
 }
 
 /// What a receiver knows of where a message came from, beyond its sender and its id.

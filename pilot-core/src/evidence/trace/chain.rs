@@ -123,6 +123,7 @@ fn is_short(content: &Content) -> bool {
     match content {
         Content::Open(open) => open.graphs.len() <= MAX_GRAPHS,
         Content::Policy(_) | Content::Checkpoint(_) | Content::Close { .. } => true,
+        Content::Resume(resume) => resume.is_short(),
         Content::Step(step) => {
             step.outcomes.len() <= MAX_OUTCOMES
                 && match &step.action {

@@ -1,22 +1,48 @@
-//! The one byte form of a record's body: canonical CBOR, written here and read in `form/read.rs`.
+//! The one byte form of a record's body: canonical CBOR, written here and read in `form/read.rs`, item by item off `form/source.rs`.
 //!
-//! Reading does not recurse, checks every limit before it reserves room, writes what it understood once more and
-//! refuses any other bytes. So a record has exactly one form.
+//! Reading does not recurse, checks every limit before it reserves room, and refuses numbers, lengths and sets that could be
+//! written otherwise. So a record has exactly one form; tests write what was read once more and compare.
 
+mod names;
 mod read;
+mod source;
 
 use alloc::vec::Vec;
 use minicbor::Encoder;
 
-pub use self::read::{BodyError, BodyProblem};
+pub use self::names::KnownNames;
+pub use self::read::{BodyError, BodyProblem, Head};
 use super::action::{Action, Body, Item, Message, Offer, Party, Release};
+use super::resume::{Held, Remembered, Resume};
 use super::{Content, Elided, Outcome, Record, Rule, Step, VERSION};
 use crate::codec::Digest;
 use crate::evidence::form::WriteResult;
 use crate::evidence::{Pseudonym, StatementId};
 use crate::graph::Location;
+use crate::graph::message::Withdrawal;
 
 pub(super) type Out<'b> = Encoder<&'b mut Vec<u8>>;
+
+const OPEN: u8 = 0;
+const POLICY: u8 = 1;
+const STEP: u8 = 2;
+const CHECKPOINT: u8 = 3;
+const CLOSE: u8 = 4;
+const RESUME: u8 = 5;
+
+impl Content {
+    /// The number of its kind.
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Open(_) => OPEN,
+            Self::Policy(_) => POLICY,
+            Self::Step(_) => STEP,
+            Self::Checkpoint(_) => CHECKPOINT,
+            Self::Close { .. } => CLOSE,
+            Self::Resume(_) => RESUME,
+        }
+    }
+}
 
 impl Record {
     /// The body's bytes.
@@ -29,14 +55,15 @@ impl Record {
     }
 
     fn write(&self, out: &mut Out<'_>) -> WriteResult {
-        let (kind, length) = match &self.content {
-            Content::Open(_) => (0, 8),
-            Content::Policy(_) => (1, 4),
-            Content::Step(_) => (2, 9),
-            Content::Checkpoint(_) => (3, 5),
-            Content::Close { .. } => (4, 6),
+        let length = match &self.content {
+            Content::Open(_) => 8,
+            Content::Policy(_) => 4,
+            Content::Step(_) => 9,
+            Content::Checkpoint(_) => 5,
+            Content::Close { .. } => 6,
+            Content::Resume(_) => 13,
         };
-        out.array(length)?.u8(kind)?.u64(self.sequence)?.u64(self.time.unix())?;
+        out.array(length)?.u8(self.content.kind())?.u64(self.sequence)?.u64(self.time.unix())?;
         match &self.content {
             Content::Open(open) => {
                 out.u8(VERSION)?.str(open.device.as_str())?.array(open.graphs.len() as u64)?;
@@ -55,6 +82,7 @@ impl Record {
                 write_elided(&checkpoint.elided, out)?;
                 out.bytes(&checkpoint.signature.0)?.bool(*continues)?;
             }
+            Content::Resume(resume) => write_resume(resume, out)?,
         }
         Ok(())
     }
@@ -81,6 +109,47 @@ fn write_step(step: &Step, out: &mut Out<'_>) -> WriteResult {
         out.bool(*holds)?;
     }
     Ok(())
+}
+
+fn write_resume(resume: &Resume, out: &mut Out<'_>) -> WriteResult {
+    let Resume { policies, current, published, catalogue, received, asked, .. } = resume;
+    write_offers(policies.iter(), out)?;
+    write_policies(current.iter(), out)?;
+    write_policies(published.iter(), out)?;
+    write_offers(catalogue.iter(), out)?;
+    out.array(received.len() as u64)?;
+    for Held { sender, item, policy, epoch } in received {
+        write_party(sender, out.array(4)?)?;
+        write_item(Some(item), out)?;
+        out.bytes(&policy.0)?.u64(epoch.0)?;
+    }
+    out.array(asked.len() as u64)?;
+    for (party, policy) in asked {
+        write_party(party, out.array(2)?)?;
+        out.bytes(&policy.0)?;
+    }
+    for remembered in [&resume.recipients, &resume.notices] {
+        out.array(remembered.len() as u64)?;
+        for Remembered { item, party, withdrawal } in remembered {
+            write_item(Some(item), out.array(4)?)?;
+            write_party(party, out)?;
+            write_withdrawal(withdrawal, out)?;
+        }
+    }
+    out.array(resume.tombstones.len() as u64)?;
+    for (item, withdrawal) in &resume.tombstones {
+        write_item(Some(item), out.array(3)?)?;
+        write_withdrawal(withdrawal, out)?;
+    }
+    out.array(resume.refused.len() as u64)?;
+    for entity in &resume.refused {
+        out.str(entity.as_str())?;
+    }
+    Ok(())
+}
+
+fn write_withdrawal(withdrawal: &Withdrawal, out: &mut Out<'_>) -> WriteResult {
+    out.u64(withdrawal.epoch.0)?.u64(withdrawal.until.unix()).map(drop)
 }
 
 /// The number in a location's name.
@@ -150,7 +219,7 @@ fn write_body(body: &Body, out: &mut Out<'_>) -> WriteResult {
         Body::Broadcast(release) => write_release(release, out.array(2)?.u8(6)?),
         Body::Withdraw { item, withdrawal } => {
             write_pseudonym(item, out.array(4)?.u8(7)?)?;
-            out.u64(withdrawal.epoch.0)?.u64(withdrawal.until.unix()).map(drop)
+            write_withdrawal(withdrawal, out)
         }
     }
 }

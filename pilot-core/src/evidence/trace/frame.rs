@@ -72,10 +72,10 @@ pub enum FrameProblem {
 impl<'b> Frame<'b> {
     /// The first frame of `bytes`; `None` if it is not complete.
     pub fn first(bytes: &'b [u8]) -> Result<Option<Self>, FrameProblem> {
-        if bytes.iter().zip(HEAD).any(|(found, needed)| *found != needed) {
-            return Err(FrameProblem::NoRecord);
-        }
-        let Some((before, rest)) = bytes.split_at_checked(BEFORE_BODY) else { return Ok(None) };
+        let Some(rest) = bytes.strip_prefix(&HEAD) else {
+            return if HEAD.starts_with(bytes) { Ok(None) } else { Err(FrameProblem::NoRecord) };
+        };
+        let Some((previous, rest)) = rest.split_first_chunk() else { return Ok(None) };
         let Some((head_length, body_length)) = byte_string_head(rest)? else { return Ok(None) };
         if body_length > MAX_BODY_BYTES {
             return Err(FrameProblem::TooLarge);
@@ -83,11 +83,10 @@ impl<'b> Frame<'b> {
         let Some((body, rest)) = rest.get(head_length..).and_then(|rest| rest.split_at_checked(body_length)) else {
             return Ok(None);
         };
-        if rest.iter().zip(HASH_HEAD).any(|(found, needed)| *found != needed) {
-            return Err(FrameProblem::NoHash);
-        }
-        let hash = rest.get(HASH_HEAD.len()..).and_then(<[u8]>::first_chunk);
-        let (Some(hash), Some(previous)) = (hash, before.last_chunk()) else { return Ok(None) };
+        let Some(rest) = rest.strip_prefix(&HASH_HEAD) else {
+            return if HASH_HEAD.starts_with(rest) { Ok(None) } else { Err(FrameProblem::NoHash) };
+        };
+        let Some(hash) = rest.first_chunk() else { return Ok(None) };
         let length = BEFORE_BODY + head_length + body_length + AFTER_BODY;
         Ok(Some(Self { previous: ChainHead(*previous), body, hash: ChainHead(*hash), length }))
     }
@@ -100,17 +99,15 @@ impl<'b> Frame<'b> {
 
 /// The length of a byte string's head and of the string; `None` if the head is not complete.
 fn byte_string_head(bytes: &[u8]) -> Result<Option<(usize, usize)>, FrameProblem> {
-    let Some(first) = bytes.first() else { return Ok(None) };
-    let (length, least) = match first {
-        0x40..=0x57 => return Ok(Some((1, usize::from(first - 0x40)))),
-        0x58 => (2, 24),
-        0x59 => (3, 1 << 8),
-        0x5a => (5, 1 << 16),
+    let (length, value, least) = match *bytes {
+        [first @ 0x40..=0x57, ..] => (1, u32::from(first - 0x40), 0),
+        [0x58, a, ..] => (2, u32::from(a), 24),
+        [0x59, a, b, ..] => (3, u32::from_be_bytes([0, 0, a, b]), 1 << 8),
+        [0x5a, a, b, c, d, ..] => (5, u32::from_be_bytes([a, b, c, d]), 1 << 16),
+        [] | [0x58..=0x5a, ..] => return Ok(None),
         _ => return Err(FrameProblem::Body),
     };
-    let Some(digits) = bytes.get(1..length) else { return Ok(None) };
-    let value = digits.iter().fold(0_usize, |value, digit| value << 8 | usize::from(*digit));
-    if value < least { Err(FrameProblem::Body) } else { Ok(Some((length, value))) }
+    if value < least { Err(FrameProblem::Body) } else { Ok(Some((length, value as usize))) }
 }
 
 /// SHA-256("consent-mesh trace record" ‖ previous ‖ body).

@@ -76,7 +76,7 @@ impl Action {
     }
 }
 
-struct Names<'n, N>(&'n N);
+pub(super) struct Names<'n, N>(pub(super) &'n N);
 
 impl<N: Naming> Names<'_, N> {
     fn message(&self, message: &graph::Message, events: &[Event], id: Option<MessageId>) -> Result<Message, Unnamed> {
@@ -120,7 +120,10 @@ impl<N: Naming> Names<'_, N> {
         Ok(Release { item, policy: self.policy(*policy)?, epoch: *epoch, handle })
     }
 
-    fn offers(&self, offers: impl Iterator<Item = (DeviceId, PolicyId)>) -> Result<BTreeSet<Offer>, Unnamed> {
+    pub(super) fn offers(
+        &self,
+        offers: impl Iterator<Item = (DeviceId, PolicyId)>,
+    ) -> Result<BTreeSet<Offer>, Unnamed> {
         let offer = |(device, policy)| {
             let statement = self.0.statement(device, policy);
             Ok(Offer { device: self.device(device)?, policy: self.policy(policy)?, statement })
@@ -128,7 +131,7 @@ impl<N: Naming> Names<'_, N> {
         offers.map(offer).collect()
     }
 
-    fn party(&self, device: DeviceId) -> Result<Party, Unnamed> {
+    pub(super) fn party(&self, device: DeviceId) -> Result<Party, Unnamed> {
         self.0.party(device).ok_or(Unnamed::Device)
     }
 
@@ -139,15 +142,18 @@ impl<N: Naming> Names<'_, N> {
         }
     }
 
-    fn policy(&self, policy: PolicyId) -> Result<Digest, Unnamed> {
+    pub(super) fn policy(&self, policy: PolicyId) -> Result<Digest, Unnamed> {
         self.0.policy(policy).ok_or(Unnamed::Policy)
     }
 
-    fn policies(&self, policies: &[PolicyId]) -> Result<BTreeSet<Digest>, Unnamed> {
-        policies.iter().map(|policy| self.policy(*policy)).collect()
+    pub(super) fn policies<'p>(
+        &self,
+        policies: impl IntoIterator<Item = &'p PolicyId>,
+    ) -> Result<BTreeSet<Digest>, Unnamed> {
+        policies.into_iter().map(|policy| self.policy(*policy)).collect()
     }
 
-    fn item(&self, item: ItemId) -> Result<Item, Unnamed> {
+    pub(super) fn item(&self, item: ItemId) -> Result<Item, Unnamed> {
         self.0.item(item).ok_or(Unnamed::Item)
     }
 

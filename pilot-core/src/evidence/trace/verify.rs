@@ -2,11 +2,13 @@
 //!
 //! For each file: [`Verifier::begin_file`], [`Verifier::check`] for each frame, [`Verifier::end_file`]; at the end,
 //! [`Verifier::standing`]. [`Verifier::file`] does one file that is in memory. What steps mean is not judged here.
+//! [`Verifier::skim`] leaves out what records say between signatures, for who reads them again once they are known to be
+//! sealed.
 //!
 //! A verifier needs memory for one record, whatever the length of the trace.
 
 use super::chain::Signed;
-use super::form::BodyError;
+use super::form::{BodyError, Head};
 use super::frame::{Frame, FrameError, FrameProblem, GENESIS, Reader, Rest};
 use super::{Checkpoint, Content, Open, Record};
 use crate::evidence::cose::{Domain, Signed as CoseSigned};
@@ -189,6 +191,31 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
         Ok(record)
     }
 
+    /// Verifies the next record like [`Verifier::check`], but reads only those that open, sign or close a trace. Of any other
+    /// it has seen the kind, the number and the time, and whether it was changed.
+    pub fn skim(&mut self, offset: u64, frame: &Frame<'_>) -> Result<Head, VerifyError> {
+        let error = |record, problem| VerifyError { record, offset, problem };
+        let head = Head::of(frame.body);
+        if head.is_some_and(|head| !head.is_plain()) {
+            return self.check(offset, frame).map(|record| Head::from(&record));
+        }
+        let expected = self.next;
+        self.may_come(frame).map_err(|problem| error(expected, problem))?;
+        // Without a head it is no record; reading it says what is wrong with it.
+        let head = match head {
+            Some(head) => head,
+            None => match Record::from_bytes(frame.body) {
+                Err(problem) => return Err(error(expected, problem.into())),
+                Ok(record) => Head::from(&record),
+            },
+        };
+        let follows = self.follows(frame, head.sequence).and_then(|()| self.is_running());
+        follows.map_err(|problem| error(expected, problem))?;
+        self.count(frame, head.sequence);
+        self.state = State::Running;
+        Ok(head)
+    }
+
     /// The file ends at `offset` and has this rest.
     pub fn end_file(&mut self, offset: u64, rest: Rest) -> Result<(), VerifyError> {
         let Rest::Torn(bytes) = rest else { return Ok(()) };
@@ -216,34 +243,14 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
     }
 
     fn believe(&mut self, frame: &Frame<'_>) -> Result<Record, VerifyProblem> {
-        // What cannot come next is said first: it explains more than a hash that does not fit.
-        match self.state {
-            State::Torn => return Err(VerifyProblem::AfterTorn),
-            State::Continues if !self.file_begins => return Err(VerifyProblem::AfterClose),
-            State::Running | State::Stopped if self.file_begins => return Err(VerifyProblem::NotContinued),
-            State::Nothing | State::Running | State::Stopped | State::Continues => {}
-        }
-        if !frame.is_intact() {
-            return Err(VerifyProblem::Hash);
-        }
+        self.may_come(frame)?;
         let record = Record::from_bytes(frame.body)?;
-        if self.state == State::Nothing {
-            if (record.sequence == 0) != (frame.previous == GENESIS) {
-                return Err(VerifyProblem::Beginning);
-            }
-        } else {
-            if frame.previous != self.standing.head {
-                return Err(VerifyProblem::Previous);
-            }
-            if record.sequence != self.next {
-                return Err(VerifyProblem::Sequence(record.sequence));
-            }
-        }
+        self.follows(frame, record.sequence)?;
         match &record.content {
             Content::Open(open) => self.open(open)?,
-            _ if self.file_begins || self.state != State::Running => return Err(VerifyProblem::NotOpen),
-            Content::Policy(_) => {}
+            Content::Policy(_) | Content::Resume(_) => self.is_running()?,
             Content::Step(step) => {
+                self.is_running()?;
                 if self.run.as_ref().is_none_or(|run| usize::from(step.graph) >= run.graphs) {
                     return Err(VerifyProblem::Graph(step.graph));
                 }
@@ -252,6 +259,35 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
             Content::Close { checkpoint, continues } => self.signed(frame, &record, checkpoint, Some(*continues))?,
         }
         Ok(record)
+    }
+
+    /// Whether a record can come next, and is as it was written.
+    fn may_come(&self, frame: &Frame<'_>) -> Result<(), VerifyProblem> {
+        // What cannot come next is said first: it explains more than a hash that does not fit.
+        match self.state {
+            State::Torn => return Err(VerifyProblem::AfterTorn),
+            State::Continues if !self.file_begins => return Err(VerifyProblem::AfterClose),
+            State::Running | State::Stopped if self.file_begins => return Err(VerifyProblem::NotContinued),
+            State::Nothing | State::Running | State::Stopped | State::Continues => {}
+        }
+        if frame.is_intact() { Ok(()) } else { Err(VerifyProblem::Hash) }
+    }
+
+    /// Whether a record of this number follows the last one.
+    fn follows(&self, frame: &Frame<'_>, sequence: u64) -> Result<(), VerifyProblem> {
+        if self.state == State::Nothing {
+            let is_first = sequence == 0;
+            return if is_first == (frame.previous == GENESIS) { Ok(()) } else { Err(VerifyProblem::Beginning) };
+        }
+        if frame.previous != self.standing.head {
+            return Err(VerifyProblem::Previous);
+        }
+        if sequence == self.next { Ok(()) } else { Err(VerifyProblem::Sequence(sequence)) }
+    }
+
+    /// Whether anything but an `open` can come next.
+    fn is_running(&self) -> Result<(), VerifyProblem> {
+        if self.file_begins || self.state != State::Running { Err(VerifyProblem::NotOpen) } else { Ok(()) }
     }
 
     fn open(&mut self, open: &Open) -> Result<(), VerifyProblem> {
@@ -270,6 +306,7 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
         checkpoint: &Checkpoint,
         continues: Option<bool>,
     ) -> Result<(), VerifyProblem> {
+        self.is_running()?;
         let Some(run) = &self.run else { return Err(VerifyProblem::NotOpen) };
         let (device, elided) = (&run.device, &checkpoint.elided);
         let (sequence, time, head) = (record.sequence, record.time, frame.previous);
@@ -283,24 +320,28 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
     }
 
     fn advance(&mut self, frame: &Frame<'_>, record: &Record) {
-        let standing = &mut self.standing;
-        if self.state == State::Nothing {
-            standing.first = record.sequence;
-        }
-        standing.records = standing.records.saturating_add(1);
-        standing.head = frame.hash;
-        standing.open_records = standing.open_records.saturating_add(1);
-        standing.open_bytes = standing.open_bytes.saturating_add(frame.length as u64);
+        self.count(frame, record.sequence);
         self.state = match record.content {
             Content::Close { continues: true, .. } => State::Continues,
             Content::Close { continues: false, .. } => State::Stopped,
             _ => State::Running,
         };
         if let Content::Checkpoint(_) | Content::Close { .. } = record.content {
-            standing.sealed = Some(Sealed { record: record.sequence, head: frame.hash });
-            (standing.open_records, standing.open_bytes) = (0, 0);
+            self.standing.sealed = Some(Sealed { record: record.sequence, head: frame.hash });
+            (self.standing.open_records, self.standing.open_bytes) = (0, 0);
         }
-        self.next = record.sequence.saturating_add(1);
+    }
+
+    fn count(&mut self, frame: &Frame<'_>, sequence: u64) {
+        let standing = &mut self.standing;
+        if self.state == State::Nothing {
+            standing.first = sequence;
+        }
+        standing.records = standing.records.saturating_add(1);
+        standing.head = frame.hash;
+        standing.open_records = standing.open_records.saturating_add(1);
+        standing.open_bytes = standing.open_bytes.saturating_add(frame.length as u64);
+        self.next = sequence.saturating_add(1);
         self.file_begins = false;
     }
 }

@@ -4,18 +4,17 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use minicbor::Decoder;
-use minicbor::data::Type;
-use minicbor::decode::Error;
 
+use super::names::KnownNames;
+use super::source::{Malformed, Read, Source};
+use super::{CHECKPOINT, CLOSE, OPEN, POLICY, RESUME, STEP};
 use crate::codec::Digest;
-use crate::diagnostic::foreign_message;
 use crate::evidence::envelope::{ChainHead, MessageId};
-use crate::evidence::form::{fixed, optional};
 use crate::evidence::pseudonym::ConsentMark;
 use crate::evidence::trace::action::{
     Action, Body, CatalogueDigest, Cause, Connection, Handle, Item, Message, Offer, Party, Release, Word,
 };
+use crate::evidence::trace::resume::{Held, MAX_RESUMED, Remembered, Resume};
 use crate::evidence::trace::{
     Checkpoint, Content, Elided, GraphName, MAX_GRAPHS, MAX_LIST, MAX_OUTCOMES, Open, Outcome, PolicyBytes, Reason,
     Record, Rule, Step, VERSION,
@@ -25,6 +24,7 @@ use crate::graph::Location;
 use crate::graph::message::Withdrawal;
 use crate::policy::{MAX_POLICY_BYTES, MAX_TRANSFERS};
 use crate::semantics::Epoch;
+use crate::sorted::Sorted;
 use crate::value::Time;
 
 /// Why bytes are no body of a record.
@@ -51,80 +51,143 @@ pub enum BodyProblem {
     NotCanonical,
 }
 
-type Read<T> = Result<T, Error>;
-type In<'b> = Decoder<'b>;
+/// What stands at the beginning of every body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The number of its kind.
+    pub kind: u8,
+    /// The record's number.
+    pub sequence: u64,
+    /// When it was made.
+    pub time: Time,
+}
+
+impl Head {
+    /// Of a body that may be of any form after it.
+    pub fn of(body: &[u8]) -> Option<Self> {
+        let mut from = Source::new(body);
+        from.array().ok()?;
+        let kind = from.u8().ok()?;
+        Some(Self { kind, sequence: from.u64().ok()?, time: Time::from_unix(from.u64().ok()?) })
+    }
+
+    /// Whether the record neither opens, signs nor closes a trace.
+    pub const fn is_plain(self) -> bool {
+        matches!(self.kind, POLICY | STEP | RESUME)
+    }
+
+    /// Whether the record has the bytes of a policy.
+    pub const fn is_policy(self) -> bool {
+        self.kind == POLICY
+    }
+}
+
+impl From<&Record> for Head {
+    fn from(record: &Record) -> Self {
+        Self { kind: record.content.kind(), sequence: record.sequence, time: record.time }
+    }
+}
+
+type In<'b> = Source<'b>;
 
 impl Record {
     /// Reads a body.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BodyError> {
-        let mut decoder = Decoder::new(bytes);
-        // Checked before everything after it: another version may have other elements.
-        if let Some(version) = other_version(bytes) {
-            return Err(BodyError { offset: 0, problem: BodyProblem::Version(version) });
-        }
-        let record = record(&mut decoder).map_err(|error| {
-            let problem = BodyProblem::Malformed(foreign_message(&error.to_string()));
-            BodyError { offset: decoder.position(), problem }
+        Self::read(bytes, None)
+    }
+
+    /// Reads a body like [`Record::from_bytes`], quicker if it has names that were read before.
+    pub fn from_bytes_with(bytes: &[u8], names: &mut KnownNames) -> Result<Self, BodyError> {
+        Self::read(bytes, Some(names))
+    }
+
+    fn read(bytes: &[u8], names: Option<&mut KnownNames>) -> Result<Self, BodyError> {
+        let mut from = Source::new(bytes);
+        from.names = names;
+        let record = record(&mut from).map_err(|error| match error {
+            Malformed::Version(version) => BodyError { offset: 0, problem: BodyProblem::Version(version) },
+            _ => {
+                let problem = BodyProblem::Malformed(error.to_string());
+                BodyError { offset: bytes.len() - from.left(), problem }
+            }
         })?;
-        let written = record.to_bytes();
-        if written == bytes {
+        // Numbers and lengths in their shortest form, sets in their order: there is no other way to write the same.
+        if from.left() == 0 && from.is_shortest {
             return Ok(record);
         }
+        let written = record.to_bytes();
         let offset = written.iter().zip(bytes).take_while(|(ours, theirs)| ours == theirs).count();
         Err(BodyError { offset, problem: BodyProblem::NotCanonical })
     }
 }
 
-/// The version that an `open` record says, if it is not ours.
-fn other_version(bytes: &[u8]) -> Option<u64> {
-    let mut decoder = Decoder::new(bytes);
-    decoder.array().ok()?;
-    let (kind, _, _) = (decoder.u64().ok()?, decoder.u64().ok()?, decoder.u64().ok()?);
-    decoder.u64().ok().filter(|version| kind == 0 && *version != u64::from(VERSION))
+/// A set of at most `limit` elements, which come in their order.
+fn set<T: Ord>(from: &mut In<'_>, limit: usize, mut element: impl FnMut(&mut In<'_>) -> Read<T>) -> Read<BTreeSet<T>> {
+    let mut set = BTreeSet::new();
+    for _ in 0..count(from, limit)? {
+        let next = element(from)?;
+        if set.last().is_some_and(|last| *last >= next) {
+            return Err(OUT_OF_ORDER);
+        }
+        set.insert(next);
+    }
+    Ok(set)
 }
+
+const OUT_OF_ORDER: Malformed = Malformed::Not("elements are not in their order");
 
 fn record(from: &mut In<'_>) -> Read<Record> {
     let length = from.array()?;
     let kind = from.u8()?;
     let (sequence, time) = (from.u64()?, Time::from_unix(from.u64()?));
-    let (needed, content) = match kind {
-        0 => (8, Content::Open(open(from)?)),
-        1 => (4, Content::Policy(policy(from)?)),
-        2 => (9, Content::Step(Box::new(step(from)?))),
-        3 => (5, Content::Checkpoint(checkpoint(from)?)),
-        4 => (6, Content::Close { checkpoint: checkpoint(from)?, continues: from.bool()? }),
-        _ => return Err(Error::message("no kind of record has this number")),
+    let content = match kind {
+        OPEN => Content::Open(open(from)?),
+        POLICY => Content::Policy(policy(from)?),
+        STEP => Content::Step(step(from)?),
+        CHECKPOINT => Content::Checkpoint(checkpoint(from)?),
+        CLOSE => Content::Close { checkpoint: checkpoint(from)?, continues: from.bool()? },
+        RESUME => Content::Resume(Box::new(resume(from)?)),
+        _ => return Err(Malformed::Not("no kind of record has this number")),
     };
-    expect_length(length, needed)?;
+    expect_length_of(kind, length, &[8, 4, 9, 5, 6, 13])?;
     Ok(Record { sequence, time, content })
 }
 
-fn expect_length(found: Option<u64>, needed: u64) -> Read<()> {
-    if found == Some(needed) { Ok(()) } else { Err(Error::message(alloc::format!("an array of {needed} was needed"))) }
+fn expect_length(found: u64, needed: u64) -> Read<()> {
+    if found == needed { Ok(()) } else { Err(Malformed::Array(needed)) }
+}
+
+/// The same for something of which there are several kinds. Apart from what it is, which then need not be moved.
+fn expect_length_of(kind: u8, found: u64, needed: &[u64]) -> Read<()> {
+    needed.get(usize::from(kind)).map_or(Ok(()), |needed| expect_length(found, *needed))
 }
 
 /// How many elements follow, at most `limit`.
 fn count(from: &mut In<'_>, limit: usize) -> Read<usize> {
-    let count = from.array()?.and_then(|count| usize::try_from(count).ok());
-    count.filter(|count| *count <= limit).ok_or_else(|| Error::message(alloc::format!("at most {limit} are allowed")))
+    let count = usize::try_from(from.array()?).ok();
+    count.filter(|count| *count <= limit).ok_or(Malformed::Most(limit))
 }
 
 fn open(from: &mut In<'_>) -> Read<Open> {
-    from.u8()?;
+    // Checked before everything after it: another version may have other elements.
+    let version = from.u64()?;
+    if version != u64::from(VERSION) {
+        return Err(Malformed::Version(version));
+    }
     let device = device(from)?;
     let graphs = (0..count(from, MAX_GRAPHS)?)
-        .map(|_| GraphName::new(from.str()?).ok_or_else(|| Error::message("a graph of this name is not known")));
+        .map(|_| GraphName::new(from.text()?).ok_or(Malformed::Not("a graph of this name is not known")));
     let graphs = graphs.collect::<Read<Vec<_>>>()?;
     Ok(Open { device, graphs, mesh_serial: from.u64()?, torn: from.u64()? })
 }
 
 fn policy(from: &mut In<'_>) -> Read<PolicyBytes> {
     let bytes = from.bytes()?;
-    let too_large = || Error::message(alloc::format!("a policy takes at most {MAX_POLICY_BYTES} bytes"));
+    let too_large = Malformed::Policy(MAX_POLICY_BYTES);
     if bytes.len() > MAX_POLICY_BYTES {
-        return Err(too_large());
+        return Err(too_large);
     }
-    PolicyBytes::new(bytes.to_vec()).ok_or_else(too_large)
+    PolicyBytes::new(bytes.to_vec()).ok_or(too_large)
 }
 
 fn checkpoint(from: &mut In<'_>) -> Read<Checkpoint> {
@@ -132,105 +195,149 @@ fn checkpoint(from: &mut In<'_>) -> Read<Checkpoint> {
     for _ in 0..count(from, Reason::ALL.len())? {
         expect_length(from.array()?, 2)?;
         let reason = Reason::ALL.get(usize::from(from.u8()?)).copied();
-        let reason = reason.ok_or_else(|| Error::message("no reason for eliding has this number"))?;
+        let reason = reason.ok_or(Malformed::Not("no reason for eliding has this number"))?;
         let count = from.u64()?;
         if count == 0 {
-            return Err(Error::message("a reason that elided nothing"));
+            return Err(Malformed::Not("a reason that elided nothing"));
+        }
+        if counts.last_key_value().is_some_and(|(last, _)| *last >= reason) {
+            return Err(OUT_OF_ORDER);
         }
         counts.insert(reason, count);
     }
-    Ok(Checkpoint { elided: Elided(counts), signature: Signature(fixed(from)?) })
+    Ok(Checkpoint { elided: Elided(counts), signature: Signature(from.fixed()?) })
 }
 
-fn step(from: &mut In<'_>) -> Read<Step> {
+fn resume(from: &mut In<'_>) -> Read<Resume> {
+    let resume = Resume {
+        policies: offers(from)?,
+        current: policies(from)?,
+        published: policies(from)?,
+        catalogue: offers(from)?,
+        received: arrays(from, 4, |from| {
+            let (sender, item, policy) = (party(from)?, item(from)?, digest(from)?);
+            Ok(Held { sender, item, policy, epoch: Epoch(from.u64()?) })
+        })?,
+        asked: arrays(from, 2, |from| Ok((party(from)?, digest(from)?)))?,
+        recipients: arrays(from, 4, remembered)?,
+        notices: arrays(from, 4, remembered)?,
+        tombstones: arrays(from, 3, |from| Ok((item(from)?, withdrawal(from)?)))?,
+        refused: set(from, MAX_RESUMED, word)?,
+    };
+    if resume.is_short() { Ok(resume) } else { Err(Malformed::Not("a list is too long")) }
+}
+
+/// A set of arrays of one length.
+fn arrays<T: Ord>(from: &mut In<'_>, length: u64, element: impl Fn(&mut In<'_>) -> Read<T>) -> Read<BTreeSet<T>> {
+    set(from, MAX_RESUMED, |from| expect_length(from.array()?, length).and_then(|()| element(from)))
+}
+
+fn remembered(from: &mut In<'_>) -> Read<Remembered> {
+    Ok(Remembered { item: item(from)?, party: party(from)?, withdrawal: withdrawal(from)? })
+}
+
+fn withdrawal(from: &mut In<'_>) -> Read<Withdrawal> {
+    Ok(Withdrawal { epoch: Epoch(from.u64()?), until: Time::from_unix(from.u64()?) })
+}
+
+fn step(from: &mut In<'_>) -> Read<Box<Step>> {
     let (graph, instance, at) = (from.u8()?, from.u32()?, location(from)?);
     let (action, to) = (action(from)?, location(from)?);
-    let outcomes = (0..count(from, MAX_OUTCOMES)?).map(|_| outcome(from)).collect::<Read<_>>()?;
-    Ok(Step { graph, instance, from: at, action, to, outcomes })
+    let outcomes = outcomes(from)?;
+    Ok(Box::new(Step { graph, instance, from: at, action, to, outcomes }))
 }
 
 fn location(from: &mut In<'_>) -> Read<Location> {
     const PLACES: [Location; 5] = [Location::S0, Location::S1, Location::S2, Location::S3, Location::S4];
     let place = PLACES.get(usize::from(from.u8()?));
-    place.copied().ok_or_else(|| Error::message("no location has this number"))
+    place.copied().ok_or(Malformed::Not("no location has this number"))
+}
+
+fn outcomes(from: &mut In<'_>) -> Read<Sorted<Outcome>> {
+    let count = count(from, MAX_OUTCOMES)?;
+    let mut outcomes = Sorted::with_capacity(count);
+    for _ in 0..count {
+        outcomes.append(outcome(from)?).ok_or(OUT_OF_ORDER)?;
+    }
+    Ok(outcomes)
 }
 
 fn outcome(from: &mut In<'_>) -> Read<Outcome> {
     expect_length(from.array()?, 3)?;
     let policy = digest(from)?;
-    let rule = match optional(from, Decoder::u16)? {
+    let rule = match from.optional(Source::u16)? {
         None => Rule::Collection,
         Some(at) if usize::from(at) < MAX_TRANSFERS => Rule::Transfer(at),
-        Some(_) => return Err(Error::message("no policy has so many transfer rules")),
+        Some(_) => return Err(Malformed::Not("no policy has so many transfer rules")),
     };
     Ok(Outcome { policy, rule, holds: from.bool()? })
 }
 
 fn action(from: &mut In<'_>) -> Read<Action> {
     let length = from.array()?;
-    let (needed, action) = match from.u8()? {
-        0 => (3, Action::Init { own: policies(from)?, item: optional(from, item)? }),
-        1 => (4, Action::Restore { own: policies(from)?, item: optional(from, item)?, offers: offers(from)? }),
-        2 => (2, Action::ChangeOwn { own: policies(from)? }),
-        3 => (2, Action::Admit { entity: word(from)? }),
-        4 => (1, Action::Tau),
-        5 => (2, Action::Expire { item: pseudonym(from)? }),
-        6 => (2, Action::Forget { item: pseudonym(from)? }),
-        7 => (2, Action::Send(message(from)?)),
+    let kind = from.u8()?;
+    let action = match kind {
+        0 => Action::Init { own: policies(from)?, item: from.optional(item)? },
+        1 => Action::Restore { own: policies(from)?, item: from.optional(item)?, offers: offers(from)? },
+        2 => Action::ChangeOwn { own: policies(from)? },
+        3 => Action::Admit { entity: word(from)? },
+        4 => Action::Tau,
+        5 => Action::Expire { item: pseudonym(from)? },
+        6 => Action::Forget { item: pseudonym(from)? },
+        7 => Action::Send(message(from)?),
         8 => {
             let message = message(from)?;
-            let head = optional(from, fixed)?.map(ChainHead);
-            let consent = optional(from, fixed)?.map(ConsentMark);
-            (4, Action::Receive(message, Cause { head, consent }))
+            let head = from.optional(Source::fixed)?.map(ChainHead);
+            let consent = from.optional(Source::fixed)?.map(ConsentMark);
+            Action::Receive(message, Cause { head, consent })
         }
-        _ => return Err(Error::message("no action has this number")),
+        _ => return Err(Malformed::Not("no action has this number")),
     };
-    expect_length(length, needed)?;
+    expect_length_of(kind, length, &[3, 4, 2, 2, 1, 2, 2, 2, 4])?;
     Ok(action)
 }
 
 fn message(from: &mut In<'_>) -> Read<Message> {
     expect_length(from.array()?, 4)?;
     let (sender, receiver) = (party(from)?, party(from)?);
-    Ok(Message { sender, receiver, body: body(from)?, id: optional(from, fixed)?.map(MessageId) })
+    Ok(Message { sender, receiver, body: body(from)?, id: from.optional(Source::fixed)?.map(MessageId) })
 }
 
 fn body(from: &mut In<'_>) -> Read<Body> {
     let length = from.array()?;
-    let (needed, body) = match from.u8()? {
-        0 => (2, Body::Request { policy: digest(from)? }),
-        1 => (2, Body::Send(release(from)?)),
-        2 => (1, Body::RequestPolicies),
+    let kind = from.u8()?;
+    let body = match kind {
+        0 => Body::Request { policy: digest(from)? },
+        1 => Body::Send(release(from)?),
+        2 => Body::RequestPolicies,
         3 => {
-            let catalogue = CatalogueDigest(fixed(from)?);
-            (4, Body::DownloadPolicies { catalogue, added: offers(from)?, removed: offers(from)? })
+            let catalogue = CatalogueDigest(from.fixed()?);
+            Body::DownloadPolicies { catalogue, added: offers(from)?, removed: offers(from)? }
         }
-        4 => (3, Body::UploadPolicy { policy: digest(from)?, statement: statement(from)? }),
-        5 => (2, Body::WithdrawPolicy { policy: digest(from)? }),
-        6 => (2, Body::Broadcast(release(from)?)),
-        7 => {
-            let item = pseudonym(from)?;
-            let withdrawal = Withdrawal { epoch: Epoch(from.u64()?), until: Time::from_unix(from.u64()?) };
-            (4, Body::Withdraw { item, withdrawal })
-        }
-        _ => return Err(Error::message("no message has this number")),
+        4 => Body::UploadPolicy { policy: digest(from)?, statement: statement(from)? },
+        5 => Body::WithdrawPolicy { policy: digest(from)? },
+        6 => Body::Broadcast(release(from)?),
+        7 => Body::Withdraw { item: pseudonym(from)?, withdrawal: withdrawal(from)? },
+        _ => return Err(Malformed::Not("no message has this number")),
     };
-    expect_length(length, needed)?;
+    expect_length_of(kind, length, &[2, 2, 1, 4, 3, 2, 2, 4])?;
     Ok(body)
 }
 
 fn release(from: &mut In<'_>) -> Read<Release> {
     expect_length(from.array()?, 4)?;
     let (item, policy, epoch) = (item(from)?, digest(from)?, Epoch(from.u64()?));
-    Ok(Release { item, policy, epoch, handle: optional(from, fixed)?.map(Handle) })
+    Ok(Release { item, policy, epoch, handle: from.optional(Source::fixed)?.map(Handle) })
 }
 
 fn party(from: &mut In<'_>) -> Read<Party> {
-    Ok(match from.datatype()? {
-        Type::Null => from.null().map(|()| Party::Owner)?,
-        Type::Bytes => Party::Connection(Connection(fixed(from)?)),
-        _ => Party::Device(device(from)?),
-    })
+    if from.is_null() {
+        Ok(Party::Owner)
+    } else if from.is_bytes_next() {
+        Ok(Party::Connection(Connection(from.fixed()?)))
+    } else {
+        device(from).map(Party::Device)
+    }
 }
 
 fn item(from: &mut In<'_>) -> Read<Item> {
@@ -238,35 +345,33 @@ fn item(from: &mut In<'_>) -> Read<Item> {
     Ok(Item { pseudonym: pseudonym(from)?, datatype: word(from)? })
 }
 
-/// Sets are written in their order; any other one is not canonical, which is noticed later.
 fn policies(from: &mut In<'_>) -> Read<BTreeSet<Digest>> {
-    (0..count(from, MAX_LIST)?).map(|_| digest(from)).collect()
+    set(from, MAX_LIST, digest)
 }
 
 fn offers(from: &mut In<'_>) -> Read<BTreeSet<Offer>> {
-    let offer = |from: &mut In<'_>| {
+    set(from, MAX_LIST, |from| {
         expect_length(from.array()?, 3)?;
         Ok(Offer { device: device(from)?, policy: digest(from)?, statement: statement(from)? })
-    };
-    (0..count(from, MAX_LIST)?).map(|_| offer(from)).collect()
+    })
 }
 
 fn digest(from: &mut In<'_>) -> Read<Digest> {
-    fixed(from).map(Digest)
+    from.fixed().map(Digest)
 }
 
 fn pseudonym(from: &mut In<'_>) -> Read<Pseudonym> {
-    fixed(from).map(Pseudonym::from_bytes)
+    from.fixed().map(Pseudonym::from_bytes)
 }
 
 fn statement(from: &mut In<'_>) -> Read<Option<StatementId>> {
-    Ok(optional(from, fixed)?.map(StatementId))
+    Ok(from.optional(Source::fixed)?.map(StatementId))
 }
 
 fn device(from: &mut In<'_>) -> Read<DeviceName> {
-    DeviceName::new(from.str()?).map_err(|_| Error::message("not a device's name"))
+    from.name("not a device's name").map(DeviceName)
 }
 
 fn word(from: &mut In<'_>) -> Read<Word> {
-    Word::new(from.str()?).map_err(|_| Error::message("not a name"))
+    from.name("not a name").map(Word)
 }

@@ -1,4 +1,4 @@
-//! What the signature of a signed frame covers: who may have which address under which policy, and when that was said.
+//! A consent as a subject signs it: who may have which address under which policy, and when that was said.
 //!
 //! ```text
 //! ┌─────────────────────────┬──────┬────────────┬───────────────┬───────┐
@@ -13,14 +13,13 @@
 //! whole here although a frame shortens them, so that a signature still says what it said when it is audited years later.
 //! Nothing here reads a frame: an auditor who has the four values and the signature needs no radio.
 
-use std::fmt;
+use core::fmt;
 
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
-use pilot_core::codec::Digest;
-use pilot_core::semantics::Epoch;
 
-use super::address::Address;
-use super::frame::ControllerTag;
+use super::mesh::FrameTag;
+use crate::codec::Digest;
+use crate::semantics::Epoch;
 
 const DOMAIN: &[u8; 23] = b"consent-mesh/consent/1\0";
 
@@ -28,24 +27,32 @@ const DOMAIN: &[u8; 23] = b"consent-mesh/consent/1\0";
 pub const CONSENT_BYTES: usize = DOMAIN.len() + 6 + 4 + 32 + 8;
 
 /// A consent: this controller may have this item under this policy; said in this epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Consent {
-    /// i: the advertiser's address.
-    pub item: Address,
+    /// i: the advertiser's address, most significant byte first.
+    pub item: [u8; 6],
     /// The controller it is meant for.
-    pub controller: ControllerTag,
+    pub controller: FrameTag,
     /// The controller's policy that was accepted.
     pub policy: Digest,
     /// When.
     pub epoch: Epoch,
 }
 
+/// The item is a personal value, so it is not shown.
+impl fmt::Debug for Consent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { item: _, controller, policy, epoch } = self;
+        write!(out, "Consent(hidden item, {controller}, {policy:?}, {epoch:?})")
+    }
+}
+
 impl Consent {
     /// The bytes that are signed.
     pub fn to_bytes(&self) -> [u8; CONSENT_BYTES] {
         let mut bytes = [0; CONSENT_BYTES];
-        let (item, epoch) = (self.item.reveal(), self.epoch.0.to_be_bytes());
-        let parts = DOMAIN.iter().chain(&item).chain(&self.controller.0).chain(&self.policy.0).chain(&epoch);
+        let epoch = self.epoch.0.to_be_bytes();
+        let parts = DOMAIN.iter().chain(&self.item).chain(&self.controller.0).chain(&self.policy.0).chain(&epoch);
         bytes.iter_mut().zip(parts).for_each(|(byte, part)| *byte = *part);
         bytes
     }
@@ -79,10 +86,10 @@ pub enum ConsentError {
     #[error("the frame is not signed")]
     NotSigned,
     /// The key is no point of the curve.
-    #[error("the frame's public key is not one")]
+    #[error("the public key is not one")]
     Key,
     /// The key did not sign this consent, or is so weak that its signatures mean nothing.
-    #[error("the frame's signature is not for this item, controller, policy and epoch")]
+    #[error("the signature is not for this item, controller, policy and epoch")]
     Signature,
 }
 

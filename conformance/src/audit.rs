@@ -1,0 +1,206 @@
+//! Trace conformance: whether what the daemons did, as they recorded it, is allowed by the semantics.
+//!
+//! Each device is run again through the same `step` that it ran ([`replay`]), and every step is judged as the model checker
+//! judges it ([`crate::refine`]): a step reads and changes one device, and what it takes of another came with a message. So
+//! each trace has a judge of its own ([`judges`]); `merge` gives records their turns such that who received something comes
+//! after who sent it, and [`post`] says where it came from, for what is under way is remembered ([`mail`]).
+//!
+//! * [`sources`]: what an auditor is given; [`seal`]: how far traces can be believed; [`facts`]: what names stand for;
+//! * [`feed`]: sealed records; [`note`]: what they have to do with other traces;
+//! * [`court`]: a judge, with [`world`] for what it knows of its traces, `runs` for what devices have from before, `origin`
+//!   for both ends of messages, [`consents`] for what subjects signed, and `trial` for steps;
+//! * [`report`] and [`timeline`]: what an audit says; `words` and `wording`: its sentences; [`text`], [`json`] and [`html`]: for whom.
+//!
+//! Memory is that of what is alive: devices with what they hold, messages that may still arrive, and some pieces of each trace.
+
+pub mod consents;
+pub mod court;
+pub mod facts;
+pub mod feed;
+pub mod html;
+pub mod json;
+pub mod judges;
+pub mod mail;
+mod merge;
+pub mod note;
+mod origin;
+pub mod post;
+pub mod replay;
+pub mod report;
+mod runs;
+pub mod seal;
+pub mod sources;
+pub mod text;
+pub mod timeline;
+mod trial;
+mod wording;
+mod words;
+pub mod world;
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pilot_core::english;
+use pilot_core::evidence::trace::GraphName;
+use pilot_core::evidence::trace::verify::End;
+use pilot_core::graphs::REPOSITORY;
+use pilot_core::policy::Choice;
+use pilot_core::semantics::PolicyId;
+use pilot_core::value::Time;
+
+use self::court::{Court, Filter};
+use self::facts::Facts;
+use self::judges::Judges;
+use self::report::{Class, Finding, Holding, Open, PolicyText, Report, Trace, rules};
+use self::seal::{Keys, Sealed};
+use self::sources::Sources;
+use self::world::World;
+
+/// How far an audit has come.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes whose chain and signatures are verified.
+    pub sealed: AtomicU64,
+    /// Sealed records in all; 0 until all are verified.
+    pub records: AtomicU64,
+    /// Records that have had their turn.
+    pub judged: AtomicU64,
+}
+
+/// Audits what was found, with all cores.
+pub fn audit(sources: &Sources, filter: Filter, progress: &Progress) -> Report {
+    let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    audit_by(Judges::new(cores), sources, filter, progress)
+}
+
+/// The same by other judges. What the report says does not depend on that.
+pub fn audit_by(judges: Judges, sources: &Sources, filter: Filter, progress: &Progress) -> Report {
+    let keys = Keys::of(sources);
+    let (traces, found) = seal::seal_all(judges.count, &sources.traces, &keys, &progress.sealed);
+    let Some(newest) = sources.meshes.last() else { return Report::default() };
+    let (mut judged, unreadable): (Vec<Sealed>, Vec<Sealed>) =
+        traces.into_iter().partition(|trace| trace.end.is_some() && trace.device().is_some());
+    // Within a second, who asks comes before who is asked: nobody can tell of an anonymous question whose trace to wait for.
+    judged.sort_by_key(|trace| trace.graph() == Some(GraphName::of(&REPOSITORY)));
+    progress.records.store(judged.iter().map(sealed_records).sum(), Ordering::Relaxed);
+    let facts = Facts::new(newest.file.vocabulary(), sources, &judged, &found);
+    drop(found);
+    let mut court = Court::new(World::new(&facts), filter.clone());
+    if sources.meshes.iter().any(|mesh| !mesh.is_verified) {
+        let why = "the operator's key is not here (`--operator-key`)";
+        court.unjudged(String::new(), "the mesh file is the operator's", why);
+    }
+    for trace in judged.iter().chain(&unreadable) {
+        court.seal_findings(trace, &facts);
+    }
+    for judge in judges::judge_all(judges, &facts, &judged, &filter, &progress.judged) {
+        court.join(judge);
+    }
+    court.all_were_heard(progress.records.load(Ordering::Relaxed));
+    finish(court, judged.iter().chain(&unreadable))
+}
+
+fn sealed_records(trace: &Sealed) -> u64 {
+    trace.standing.sealed.map_or(0, |sealed| sealed.record.saturating_sub(trace.standing.first).saturating_add(1))
+}
+
+impl Court<'_> {
+    /// What is wrong with a trace as such, or keeps it from being judged.
+    fn seal_findings(&mut self, trace: &Sealed, facts: &Facts<'_>) {
+        self.figures.signatures += trace.signatures;
+        let name = trace.device().map_or_else(|| trace.files.directory.display().to_string(), ToString::to_string);
+        if let Some(damage) = &trace.damage {
+            // Whether the mesh file lists the device, so that its key should be known.
+            let is_listed = trace.device().and_then(|name| facts.role(facts.device(name)?)).is_some();
+            if damage.is_unknown_key && !is_listed {
+                // A subject who has not opened her trace is nobody to complain about.
+                return self.unjudged(name, "everything in the trace", "nobody has given its key (an opening)");
+            }
+            self.damaged(trace, &name, damage.record, damage.rule, &damage.text);
+        } else if trace.standing.end == End::Empty || trace.end.is_none() {
+            let text = format!("`{}` has no signed record", trace.files.directory.display());
+            self.damaged(trace, &name, 0, rules::SIGNATURE, &text);
+        } else if trace.standing.first != 0 {
+            let text = format!("records 0 to {} are missing", trace.standing.first.saturating_sub(1));
+            self.damaged(trace, &name, 0, rules::SEQUENCE, &text);
+        } else if trace.standing.end == End::Continues {
+            let text = format!("`{}`: the trace goes on in a file that is missing", trace.files.directory.display());
+            self.damaged(trace, &name, trace.standing.records, rules::SEQUENCE, &text);
+        }
+    }
+
+    /// Every sealed record was judged, or a finding says why not. If this fails, a file has changed meanwhile, or the auditor
+    /// is wrong.
+    fn all_were_heard(&mut self, sealed: u64) {
+        let heard = self.figures.records;
+        if heard == sealed || self.more.integrity > 0 || self.has_damage() {
+            return;
+        }
+        self.complain(Finding {
+            class: Class::Integrity,
+            device: "?".into(),
+            record: 0,
+            time: Time::default(),
+            rule: rules::SEQUENCE.into(),
+            premise: "every sealed record is judged".into(),
+            text: format!("{sealed} records are sealed, and {heard} of them could be judged"),
+            policy: None,
+            chart: Vec::new(),
+        });
+    }
+
+    fn damaged(&mut self, trace: &Sealed, device: &str, record: u64, rule: &str, text: &str) {
+        self.complain(Finding {
+            class: Class::Integrity,
+            device: device.into(),
+            record,
+            time: trace.period.1,
+            rule: rule.into(),
+            premise: "the trace is as the device wrote it".into(),
+            text: text.into(),
+            policy: None,
+            chart: Vec::new(),
+        });
+    }
+}
+
+fn finish<'t>(mut court: Court<'_>, traces: impl Iterator<Item = &'t Sealed>) -> Report {
+    let traces = traces.map(|trace| Trace {
+        device: trace.device().map_or_else(|| "?".into(), ToString::to_string),
+        directory: trace.files.directory.display().to_string(),
+        graph: trace.graph().map_or("?", |graph| graph.as_str()).into(),
+        records: sealed_records(trace),
+        period: trace.period,
+        open: (trace.standing.end == End::Open && trace.damage.as_ref().is_none_or(|damage| !damage.is_unknown_key))
+            .then_some(Open { records: trace.standing.open_records, bytes: trace.standing.open_bytes }),
+    });
+    let mut traces: Vec<Trace> = traces.collect();
+    traces.sort_by(|a, b| (&a.device, &a.directory).cmp(&(&b.device, &b.directory)));
+    let holdings = holdings(&court);
+    court.mentioned.extend(holdings.iter().map(|holding| holding.policy));
+    let vocabulary = court.world.judge.vocabulary;
+    let text = |digest: &pilot_core::codec::Digest| {
+        let policy = court.world.policies.policy(court.world.policy(digest)?)?;
+        Some(PolicyText { digest: *digest, english: english::sentence(&Choice::Policy(policy.clone()), vocabulary) })
+    };
+    let policies = court.mentioned.iter().filter_map(text).collect();
+    let unjudged = court.take_unjudged();
+    let (findings, more) = court.take_findings();
+    let Court { evidence, figures, timeline, .. } = court;
+    let timeline = timeline.finish();
+    Report { findings, more, evidence, unjudged, traces, figures, timeline, policies, holdings }
+}
+
+fn holdings(court: &Court<'_>) -> Vec<Holding> {
+    let mut held = std::collections::BTreeMap::<(&str, PolicyId), u64>::new();
+    for replay in &court.replays {
+        for receipt in &replay.state.received {
+            *held.entry((replay.name.as_str(), receipt.policy)).or_default() += 1;
+        }
+    }
+    let holding = |((device, policy), items): ((&str, PolicyId), u64)| {
+        let until = court.world.policies.policy(policy)?.collection().usage.retention();
+        Some(Holding { device: device.into(), policy: court.world.policies.digest(policy)?, items, until })
+    };
+    held.into_iter().filter_map(holding).collect()
+}

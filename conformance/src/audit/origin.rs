@@ -1,0 +1,216 @@
+//! Where a message came from, as the post says: both of its ends are compared, and what was vouched for when it left is
+//! believed. If the other end is not here, what should have come with it is presumed, and said to be unjudged.
+
+use std::collections::BTreeSet;
+
+use pilot_core::evidence::trace::Action as SaidAction;
+use pilot_core::evidence::trace::action::{Body as Said, Cause, Message as SaidMessage, Offer};
+use pilot_core::graph::message::Withdrawal;
+use pilot_core::graph::{Action, Body, Label, Message, MessageKind};
+use pilot_core::semantics::{Claim, Handover, Receipt};
+use pilot_core::value::Time;
+use pilot_core::vocabulary::{DeviceId, ItemId};
+
+use super::consents::Proof;
+use super::court::Court;
+use super::mail::{Sent, Whom};
+use super::note::ENDS;
+use super::post::{Mark, Origin, Voucher};
+use super::replay::{Replay, STAND_IN};
+use super::report::{Class, rules};
+use super::runs::presumed;
+use super::words::{self, Told};
+use crate::refine::Evidence;
+
+/// A record names signatures only.
+const SIGNED: &str = "the consent is signed";
+/// S17.
+const VOUCHED: &str = "R1, R2: (sndr, p) ∈ π_sndr";
+
+impl Court<'_> {
+    /// What came with a message, as far as both ends of it are known; otherwise what should have.
+    pub(super) fn came_with(&mut self, told: Told, said: &SaidAction, action: &Action, mark: &Mark) -> Evidence {
+        let mut evidence = Evidence { value: Some(STAND_IN), ..Evidence::default() };
+        let (said, cause, message) = match (said, action) {
+            (SaidAction::Restore { offers, .. }, _) => {
+                evidence.claims = self.vouched_for(told, offers, &mark.vouchers);
+                return evidence;
+            }
+            (SaidAction::Receive(said, cause), Action::Receive(message)) => (said, cause, message),
+            _ => return evidence,
+        };
+        self.see_origin(told, cause, action, message, &mark.origin);
+        if let Said::DownloadPolicies { added, .. } = &said.body {
+            evidence.claims = self.vouched_for(told, added, &mark.vouchers);
+        }
+        if let Body::Request { policy } = message.body {
+            evidence.claims.push(Claim::Request { sender: message.sender, policy });
+        }
+        if let Body::Withdraw { withdrawal, .. } = message.body {
+            evidence.withdrawn = Some(withdrawal.epoch);
+        }
+        if let Some(handover) = self.handover(message) {
+            let is_owner = self.world.directory.item(handover.item).is_some_and(|item| item.owner == message.sender);
+            evidence.claims.push(if is_owner { Claim::Send(handover) } else { Claim::Transfer(handover) });
+            let epoch = message.release().map(|release| release.epoch).unwrap_or_default();
+            evidence.provenance = Some(presumed(&handover.receipt(), epoch));
+            let proof = self.proof(told, said, cause, message.receiver);
+            let is_matched = matches!(mark.origin, Origin::Matched(_));
+            self.weigh(told, is_matched, proof, is_owner, handover.receipt());
+        }
+        // The trace was held back until this is known, so nobody waits here.
+        if let Origin::Matched(sent) = &mark.origin
+            && let Some(vouch) = sent.vouch()
+        {
+            evidence.withdrawn = vouch.withdrawn.or(evidence.withdrawn);
+            evidence.provenance = vouch.provenance.or(evidence.provenance);
+        }
+        evidence
+    }
+
+    /// Both ends of a message are compared, as far as the other one is known.
+    fn see_origin(&mut self, told: Told, cause: &Cause, action: &Action, message: &Message, origin: &Origin) {
+        match origin {
+            Origin::Nothing => {}
+            Origin::Matched(sent) => {
+                self.figures.matched += 1;
+                self.compare_ends(told, cause, message, sent);
+            }
+            Origin::Uploaded(sent) => {
+                self.figures.matched += 1;
+                if let Some(sent) = sent {
+                    self.anchor(told, cause, sent);
+                }
+            }
+            Origin::Missing => self.not_sent(told, action),
+            Origin::Unjudged(premise, why) => self.unjudged_at(told.trace, premise, why),
+        }
+    }
+
+    fn handover(&self, message: &Message) -> Option<Handover> {
+        let release = message.release()?;
+        let (sender, receiver) = (message.sender, message.receiver);
+        Some(Handover { sender, receiver, item: release.item, policy: release.policy })
+    }
+
+    /// What the signature proves that a record names. One that is of something else is a finding.
+    fn proof(&mut self, told: Told, said: &SaidMessage, cause: &Cause, receiver: DeviceId) -> Option<Proof> {
+        let (mark, Said::Broadcast(release)) = (cause.consent.as_ref()?, &said.body) else { return None };
+        let proof = self.world.consents().proof(mark, release, self.world.tags(receiver));
+        if proof == Proof::Wrong {
+            let name = self.world.name(receiver);
+            let text = format!("{name} at {} kept an item with a signature that is not of this consent", told.time);
+            let premise = "the signature is of this item, controller, policy and epoch".to_owned();
+            self.found(Class::Violation, told, rules::CONSENT, premise, text, Some(release.policy));
+        }
+        Some(proof)
+    }
+
+    /// How well a consent is known. What nobody has seen leave is taken on somebody's word.
+    fn weigh(&mut self, told: Told, is_matched: bool, proof: Option<Proof>, is_owner: bool, receipt: Receipt) {
+        let Some(replay) = self.replays.get_mut(told.trace) else { return };
+        if is_matched {
+            replay.presumed.remove(&receipt);
+        } else {
+            replay.presumed.insert(receipt);
+        }
+        let device = self.replays.get(told.trace).map_or("", |replay| replay.name.as_str());
+        if !is_owner || !self.filter().counts(device, told.time) {
+            return;
+        }
+        match (is_matched, proof) {
+            (true, _) => self.evidence.witnessed += 1,
+            (false, Some(Proof::Holds)) => self.evidence.signed += 1,
+            (false, proof) => {
+                self.evidence.attested += 1;
+                if proof == Some(Proof::NotShown) {
+                    self.unjudged_at(
+                        told.trace,
+                        SIGNED,
+                        "the controller has not shown the signature, which may have been erased with its item, or its audit key",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Somebody received what nobody sent.
+    fn not_sent(&mut self, told: Told, action: &Action) {
+        let Some(replay) = self.replays.get(told.trace) else { return };
+        let sender = action.message().map_or("nobody", |message| self.world.name(message.sender));
+        let deed = words::deed(action, replay, &self.world, told.time);
+        let because = match action.label() {
+            Label::Receive(MessageKind::Broadcast | MessageKind::Send) => {
+                format!("which {sender} had not released to it so")
+            }
+            _ => format!("which {sender} had not sent"),
+        };
+        let policy = action.message().and_then(Message::policy).and_then(|id| self.world.policies.digest(id));
+        self.found(Class::Violation, told, rules::MESSAGE, ENDS.into(), format!("{deed}, {because}"), policy);
+    }
+
+    /// What arrived is what was sent.
+    fn compare_ends(&mut self, told: Told, cause: &Cause, message: &Message, sent: &Sent) {
+        self.anchor(told, cause, sent);
+        let withdrawal = match message.body {
+            Body::Withdraw { withdrawal, item } => Some(self.as_sent(told, withdrawal, item, sent)),
+            _ => None,
+        };
+        let epoch = message.release().map(|release| release.epoch);
+        let arrived = (message.kind(), message.policy(), epoch, withdrawal);
+        // Subjects are anonymous to repositories, and items have their owners' names only where they are opened.
+        let may_be = |one: DeviceId, other: Whom| {
+            let is_same = Whom::Known(one) == other || other == Whom::Anonymous;
+            is_same || !self.world.is_named(one)
+        };
+        if arrived == (sent.kind, sent.policy, sent.epoch, sent.withdrawal)
+            && may_be(message.sender, Whom::Known(sent.sender))
+            && may_be(message.receiver, sent.receiver)
+        {
+            return;
+        }
+        let Some(replay) = self.replays.get(told.trace) else { return };
+        let name = self.world.name(sent.sender);
+        let text = format!("{} at {} took a message of {name} for another than was sent", replay.name, told.time);
+        self.found(Class::Violation, told, rules::MESSAGE, "what arrives is what was sent".into(), text, None);
+    }
+
+    /// A withdrawal as it left. Who holds nothing of an item need not believe until when it matters, and says so by no time.
+    fn as_sent(&self, told: Told, arrived: Withdrawal, item: ItemId, sent: &Sent) -> Withdrawal {
+        let holds = |replay: &Replay| replay.device.state.receipts_of(item).next().is_some();
+        let is_held = self.replays.get(told.trace).is_some_and(holds);
+        match sent.withdrawal {
+            Some(sent) if arrived.until == Time::default() && !is_held => Withdrawal { until: sent.until, ..arrived },
+            _ => arrived,
+        }
+    }
+
+    /// Whoever received a message has recorded where the sender's trace stood.
+    fn anchor(&mut self, told: Told, cause: &Cause, sent: &Sent) {
+        if cause.head.is_none_or(|head| head == sent.hash) {
+            return;
+        }
+        let Some(replay) = self.replays.get(told.trace) else { return };
+        let name = self.world.name(sent.sender);
+        let text = format!("{} has seen another history of {name} than {name}'s trace tells", replay.name);
+        let premise = "the head that came with a message is that of the sender's record".to_owned();
+        self.found(Class::Integrity, told, rules::ANCHOR, premise, text, None);
+    }
+
+    /// The offers for which their controllers have vouched, as far as their traces are here.
+    fn vouched_for(&mut self, told: Told, offers: &BTreeSet<Offer>, vouchers: &[Voucher]) -> Vec<Claim> {
+        let mut claims = Vec::with_capacity(offers.len());
+        for (place, Offer { device, policy, .. }) in offers.iter().enumerate() {
+            let sender = self.world.device(device);
+            let Some(policy) = self.world.policy(policy) else { continue };
+            match vouchers.get(place).copied().unwrap_or(Voucher::Given) {
+                Voucher::Given => {}
+                Voucher::Presumed(why) => self.unjudged_at(told.trace, VOUCHED, why),
+                Voucher::Lacking => continue,
+            }
+            claims.push(Claim::Request { sender, policy });
+        }
+        claims.sort_unstable();
+        claims
+    }
+}

@@ -1,0 +1,290 @@
+//! The post: knows what was sent and who has vouched for what, and tells the judge of each record where it came from.
+//!
+//! It goes by what traces say, in the order of the merge; whether they say the truth, each trace's judge finds out. So the
+//! post is all that judges have in common, and it is quick.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use pilot_core::graph::MessageKind;
+use pilot_core::semantics::PolicyId;
+use pilot_core::value::Time;
+use pilot_core::vocabulary::DeviceId;
+
+use super::facts::Facts;
+use super::mail::{CLOCK_SKEW, Key, Mail, Pledge, Sent, Whom};
+use super::note::{Arrival, Deed, ENDS, Note, Offered};
+use super::replay::Last;
+use super::seal::Sealed;
+
+/// What is known of the other end of a record's message, if it has one.
+#[derive(Debug)]
+pub enum Origin {
+    /// There is no other end, or it makes no difference.
+    Nothing,
+    /// It was sent so.
+    Matched(Arc<Sent>),
+    /// An upload or a request that was vouched for; the very one, if that is known.
+    Uploaded(Option<Arc<Sent>>),
+    /// The sender's trace is here, and does not have it.
+    Missing,
+    /// Nobody can tell: what is not judged, and why.
+    Unjudged(&'static str, &'static str),
+}
+
+/// Whether a controller has said that it works under a policy (S17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voucher {
+    /// It has.
+    Given,
+    /// It may have.
+    Presumed(&'static str),
+    /// It has not.
+    Lacking,
+}
+
+/// What the post tells a judge about a record.
+#[derive(Debug)]
+pub struct Mark {
+    /// Where its message came from.
+    pub origin: Origin,
+    /// For each policy that it takes over, in their order; empty if every one is vouched for.
+    pub vouchers: Vec<Voucher>,
+    /// For a message that leaves with an item or about one.
+    pub pledge: Option<Pledge>,
+}
+
+impl Mark {
+    const fn new(origin: Origin) -> Self {
+        Self { origin, vouchers: Vec::new(), pledge: None }
+    }
+}
+
+/// What a record waits for: a message that a device sent whose trace is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    key: Key,
+    /// For an upload or a request: any other one of the same policy will do (S17).
+    vouch: Option<(DeviceId, PolicyId)>,
+    /// The place of the sender's trace.
+    pub from: usize,
+}
+
+/// How a trace stands, as far as the other end of its messages is concerned.
+#[derive(Debug)]
+struct Standing {
+    device: Option<DeviceId>,
+    /// Until when it is sealed, and whether it was closed there.
+    until: Time,
+    is_closed: bool,
+    /// The beginning is missing, and no run has begun since.
+    is_unknown: bool,
+    is_resuming: bool,
+    last: Last,
+    /// The latest time so far.
+    seen: Time,
+    /// The next record begins another run, and this one was not closed.
+    is_interrupted: bool,
+    /// From when to when it was not known what the device does, for each run that was interrupted.
+    gaps: Vec<(Time, Time)>,
+}
+
+impl Standing {
+    /// Gaps that are close to each other count as one, so that there are not many.
+    fn was_interrupted(&mut self, from: Time, to: Time) {
+        match self.gaps.last_mut() {
+            Some((begin, end)) if *begin <= from && from.unix() <= end.unix().saturating_add(2 * CLOCK_SKEW) => {
+                *end = to.max(*end);
+            }
+            _ => self.gaps.push((from, to)),
+        }
+    }
+}
+
+/// The post.
+pub struct Post<'v> {
+    facts: &'v Facts<'v>,
+    standings: Vec<Standing>,
+    mail: Mail,
+    /// Under which policies controllers have said that they work (S17).
+    vouched: HashSet<(DeviceId, PolicyId)>,
+}
+
+impl<'v> Post<'v> {
+    /// Nothing is under way.
+    pub fn new(traces: &[Sealed], facts: &'v Facts<'v>) -> Self {
+        let standing = |trace: &Sealed| Standing {
+            device: trace.device().and_then(|name| facts.device(name)),
+            until: trace.period.1,
+            is_closed: trace.is_closed(),
+            is_unknown: trace.standing.first != 0,
+            is_resuming: false,
+            last: Last::default(),
+            seen: Time::default(),
+            is_interrupted: false,
+            gaps: Vec::new(),
+        };
+        let standings = traces.iter().map(standing).collect();
+        Self { facts, standings, mail: Mail::default(), vouched: HashSet::new() }
+    }
+
+    /// What a record waits for, if anything: who received something comes after who sent it.
+    pub fn need(&self, note: &Note) -> Option<Need> {
+        let Deed::Receive(Arrival { key, from, vouch, .. }) = &note.deed else { return None };
+        let vouch = vouch.and_then(|(device, policy)| device.zip(policy));
+        Some(Need { key: (*key)?, vouch, from: (*from)? })
+    }
+
+    /// Whether what a record waits for is here.
+    pub fn is_met(&self, need: &Need) -> bool {
+        self.mail.find(&need.key).is_some()
+    }
+
+    /// For how many seconds of the sender's clock a record waits for what it needs. One for which somebody has vouched already
+    /// can do without, and waits only for what comes before it.
+    pub fn patience(&self, need: &Need) -> u64 {
+        if need.vouch.is_some_and(|vouch| self.vouched.contains(&vouch)) { 0 } else { CLOCK_SKEW }
+    }
+
+    /// A record of a trace has its turn: what leaves is under way from now on, and what arrives is looked up.
+    pub fn handle(&mut self, at: usize, note: Note) -> Mark {
+        let Note { time, deed } = note;
+        self.note_run(at, &deed, time);
+        match deed {
+            Deed::Aside | Deed::Open | Deed::Close { .. } | Deed::Resume(_) | Deed::Alone => Mark::new(Origin::Nothing),
+            Deed::Restore(offers) => Mark { vouchers: self.vouchers(&offers, time), ..Mark::new(Origin::Nothing) },
+            Deed::Send(key, sent) => Mark { pledge: self.send(key, sent, time), ..Mark::new(Origin::Nothing) },
+            Deed::Receive(arrival) => {
+                let vouchers = self.vouchers(&arrival.offers, time);
+                Mark { vouchers, ..Mark::new(self.origin(at, &arrival, time)) }
+            }
+        }
+    }
+
+    /// Follows how the runs of a device begin and end.
+    fn note_run(&mut self, at: usize, deed: &Deed, time: Time) {
+        let Some(standing) = self.standings.get_mut(at) else { return };
+        let seen = standing.seen;
+        standing.seen = seen.max(time);
+        match deed {
+            Deed::Aside => return,
+            Deed::Resume(published) => {
+                standing.is_resuming = true;
+                if let (true, Some(device)) = (standing.is_unknown, standing.device) {
+                    // Nobody can tell when it was published.
+                    self.vouched.extend(published.iter().map(|policy| (device, *policy)));
+                }
+                return;
+            }
+            Deed::Open => {
+                if standing.last == Last::Running {
+                    standing.was_interrupted(seen, time);
+                }
+                standing.last = Last::Running;
+                // From now on the gap says so, and only around it.
+                standing.is_interrupted = false;
+            }
+            Deed::Close { continues } => {
+                standing.last = if *continues { Last::Continues } else { Last::Stopped };
+            }
+            Deed::Alone | Deed::Restore(_) | Deed::Send(..) | Deed::Receive(_) => {}
+        }
+        if std::mem::take(&mut standing.is_resuming) {
+            standing.is_unknown = false;
+        }
+    }
+
+    /// The next record of a trace is an `open`. If its run was not closed, it is not known what the device did last.
+    pub fn opens_next(&mut self, at: usize) {
+        if let Some(standing) = self.standings.get_mut(at) {
+            standing.is_interrupted = standing.last == Last::Running;
+        }
+    }
+
+    /// A message leaves. Its sender's judge owes what goes with an item.
+    fn send(&mut self, key: Option<Key>, sent: Arc<Sent>, time: Time) -> Option<Pledge> {
+        if let (MessageKind::UploadPolicy | MessageKind::Request, Some(policy)) = (sent.kind, sent.policy) {
+            self.vouched.insert((sent.sender, policy));
+        }
+        let key = key?;
+        let pledge = Pledge::new(&sent);
+        self.mail.send(key, sent, time);
+        pledge
+    }
+
+    /// The other end of a message.
+    fn origin(&mut self, at: usize, arrival: &Arrival, time: Time) -> Origin {
+        let Arrival { kind, key, from, unjudged, vouch, .. } = arrival;
+        if let Some((key, sent)) = key.and_then(|key| Some((key, Arc::clone(self.mail.find(&key)?)))) {
+            match *vouch {
+                None => {
+                    // Others may say that they have got it; it is still under way to whom it is for.
+                    let device = self.standings.get(at).and_then(|standing| standing.device);
+                    if sent.receiver == Whom::Anonymous || device.map(Whom::Known) == Some(sent.receiver) {
+                        self.mail.arrived(key, time);
+                    }
+                    return Origin::Matched(sent);
+                }
+                Some(vouch) if sent.kind == *kind && vouch == (Some(sent.sender), sent.policy) => {
+                    return Origin::Uploaded(Some(sent));
+                }
+                // An id of another message vouches for nothing.
+                Some(_) => {}
+            }
+        }
+        let Some(from) = *from else { return Origin::Unjudged(unjudged.0, unjudged.1) };
+        // Uploads and requests are vouched for once and for all, so any of them will do (S17).
+        let vouch = vouch.and_then(|(device, policy)| device.zip(policy));
+        if vouch.is_some_and(|vouch| self.vouched.contains(&vouch)) {
+            return Origin::Uploaded(None);
+        }
+        // That a message is not in the trace of its sender says something only if nothing is missing there.
+        let why = self.gap(from, time).or_else(|| self.interruption(from, time));
+        why.map_or(Origin::Missing, |why| Origin::Unjudged(ENDS, why))
+    }
+
+    /// Why something that happened by this time may be missing from a trace.
+    fn gap(&self, from: usize, time: Time) -> Option<&'static str> {
+        let standing = self.standings.get(from)?;
+        if standing.is_unknown {
+            Some("the beginning of the sender's trace is missing")
+        } else if !standing.is_closed && time.unix().saturating_add(CLOCK_SKEW) >= standing.until.unix() {
+            Some("the sender's trace is open or damaged at its end")
+        } else if time.unix() > standing.until.unix().saturating_add(CLOCK_SKEW) {
+            Some("the sender's trace ends before that, and may have gone on")
+        } else if self.mail.forgotten > 0 {
+            Some("too many messages were under way")
+        } else {
+            None
+        }
+    }
+
+    /// Whether a device was interrupted around this time: the last records before that may be lost.
+    fn interruption(&self, from: usize, time: Time) -> Option<&'static str> {
+        let standing = self.standings.get(from)?;
+        let now = time.unix();
+        let is_near = |(from, to): &(Time, Time)| {
+            from.unix().saturating_sub(CLOCK_SKEW) <= now && now <= to.unix().saturating_add(CLOCK_SKEW)
+        };
+        let is_interrupted = standing.is_interrupted || standing.gaps.iter().any(is_near);
+        is_interrupted.then_some("the sender was interrupted at that time")
+    }
+
+    /// Whether controllers have vouched for their policies, as far as their traces are here.
+    fn vouchers(&self, offers: &[Offered], time: Time) -> Vec<Voucher> {
+        let voucher = |(device, policy): &Offered| {
+            if device.zip(*policy).is_some_and(|offer| self.vouched.contains(&offer)) {
+                return Voucher::Given;
+            }
+            let why = match device.and_then(|device| self.facts.trace(device)) {
+                None => Some("the controller's trace is not here"),
+                Some(from) => self.gap(from, time),
+            };
+            why.map_or(Voucher::Lacking, Voucher::Presumed)
+        };
+        if offers.iter().all(|offer| voucher(offer) == Voucher::Given) {
+            return Vec::new();
+        }
+        offers.iter().map(voucher).collect()
+    }
+}

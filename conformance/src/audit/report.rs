@@ -1,0 +1,341 @@
+//! What an audit says. `conform audit` prints it, as text, as JSON or as a page.
+
+use std::ops::AddAssign;
+
+use pilot_core::codec::Digest;
+use pilot_core::value::Time;
+
+/// The most findings that a report shows; the rest are counted.
+pub const MAX_FINDINGS: usize = 1_000;
+/// The most points on a timeline; with more, neighbours are added up.
+pub const MAX_TIMELINE: usize = 240;
+/// The most messages before a finding that a report shows.
+pub const MAX_CHART: usize = 12;
+
+/// The outcome of an audit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong, in the order of the causal merge, at most [`MAX_FINDINGS`].
+    pub findings: Vec<Finding>,
+    /// How many more of each class there are.
+    pub more: Findings,
+    /// How well the consents to what was accepted are known.
+    pub evidence: Evidence,
+    /// What could not be judged, and why.
+    pub unjudged: Vec<Unjudged>,
+    /// Every trace that was read, by the names of the devices.
+    pub traces: Vec<Trace>,
+    /// What was counted.
+    pub figures: Figures,
+    /// When something happened, and how much.
+    pub timeline: Vec<Moment>,
+    /// The policies that findings and holdings speak of.
+    pub policies: Vec<PolicyText>,
+    /// What was held in the end.
+    pub holdings: Vec<Holding>,
+}
+
+/// How many findings there are of each class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// [`Class::Violation`].
+    pub violations: u64,
+    /// [`Class::Integrity`].
+    pub integrity: u64,
+}
+
+/// The outcome in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is wrong with what was judged.
+    Conforms,
+    /// A rule or a requirement was violated.
+    Violates,
+    /// The input is damaged, missing or empty, so that nobody can tell.
+    Unjudgeable,
+}
+
+/// What kind of thing is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// A rule of the semantics, an edge of a graph or a requirement.
+    Violation,
+    /// The trace itself: changed, cut, not signed, unreadable.
+    Integrity,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind.
+    pub class: Class,
+    /// Whose trace.
+    pub device: String,
+    /// Which record of it.
+    pub record: u64,
+    /// When, by the device's clock.
+    pub time: Time,
+    /// Which rule: see [`rules`].
+    pub rule: String,
+    /// What does not hold, in the paper's words.
+    pub premise: String,
+    /// A sentence for people.
+    pub text: String,
+    /// The policy that it is about.
+    pub policy: Option<Digest>,
+    /// What the device did and heard last, this included, oldest first, at most [`MAX_CHART`].
+    pub chart: Vec<Arrow>,
+}
+
+/// The names of rules.
+pub mod rules {
+    /// Records are damaged, or do not follow each other.
+    pub const CHAIN: &str = "chain";
+    /// A record is missing, repeated or moved.
+    pub const SEQUENCE: &str = "sequence";
+    /// Not signed by the device, or nobody knows its key.
+    pub const SIGNATURE: &str = "signature";
+    /// Another trace has seen a different history of this device.
+    pub const ANCHOR: &str = "anchor";
+    /// A record names a signature of something else.
+    pub const CONSENT: &str = "consent";
+    /// No edge of the graph allows the step.
+    pub const GRAPH: &str = "graph";
+    /// What was received was not sent, or not so.
+    pub const MESSAGE: &str = "message";
+    /// A run begins with more than the one before ended with.
+    pub const RESUME: &str = "resume";
+    /// Time goes back.
+    pub const CLOCK: &str = "clock";
+    /// Table 2, R1.
+    pub const R1: &str = "R1";
+    /// Table 2, R2.
+    pub const R2: &str = "R2";
+    /// Table 2, SEND.
+    pub const SEND: &str = "SEND";
+    /// Table 2, TRANSFER.
+    pub const TRANSFER: &str = "TRANSFER";
+    /// The graph and the abstract semantics arrive at different states.
+    pub const STATE: &str = "state";
+}
+
+/// A line of a message sequence chart: a message, or a step of one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrow {
+    /// Which record.
+    pub record: u64,
+    /// When.
+    pub time: Time,
+    /// Whose record it is.
+    pub device: String,
+    /// With whom; without one it is a step of the device alone.
+    pub peer: Option<String>,
+    /// Whether the message goes from the device to the peer.
+    pub is_sent: bool,
+    /// The action in the paper's notation, `broadcast↓` for example.
+    pub label: String,
+}
+
+/// How well the consents are known to what was accepted: each accepted item counts once, at its best level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// The subject's own trace has the release.
+    pub witnessed: u64,
+    /// The controller has shown the subject's signature, and it was verified.
+    pub signed: u64,
+    /// Only the controller says so.
+    pub attested: u64,
+}
+
+/// A premise that could not be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unjudged {
+    /// Whose trace.
+    pub device: String,
+    /// Which premise.
+    pub premise: String,
+    /// Why not.
+    pub why: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A trace that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// Whose; `?` if nobody can tell.
+    pub device: String,
+    /// Where it lies.
+    pub directory: String,
+    /// The graph that it is a run of.
+    pub graph: String,
+    /// How many records are sealed.
+    pub records: u64,
+    /// The first and the last time in it.
+    pub period: (Time, Time),
+    /// Why it counts as open, if it does: no closing checkpoint stands at its end.
+    pub open: Option<Open>,
+}
+
+/// An end that nobody has signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Open {
+    /// How many records after the last signed one are ignored.
+    pub records: u64,
+    /// How many bytes they have, those of an unfinished record included.
+    pub bytes: u64,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Records that were judged.
+    pub records: u64,
+    /// Steps among them.
+    pub steps: u64,
+    /// Abstract events that they stand for.
+    pub events: u64,
+    /// Items that were accepted from their owners.
+    pub accepted: u64,
+    /// Items that were received from other controllers.
+    pub transferred: u64,
+    /// Items that were erased at their deadline or before.
+    pub erased: u64,
+    /// Withdraw notices that were delivered.
+    pub withdrawn: u64,
+    /// Steps that changed nothing and were only counted, as the checkpoints say.
+    pub elided: u64,
+    /// Messages of which both ends are known.
+    pub matched: u64,
+    /// Conditions that only the device that evaluated them can vouch for.
+    pub attested_conditions: u64,
+    /// Checkpoints whose signatures were verified.
+    pub signatures: u64,
+}
+
+/// What happened within some seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// When it begins.
+    pub from: Time,
+    /// How many seconds it lasts.
+    pub seconds: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Items accepted or received.
+    pub accepted: u64,
+    /// Items erased.
+    pub erased: u64,
+    /// Findings.
+    pub findings: u64,
+}
+
+/// A policy in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyText {
+    /// By which findings name it.
+    pub digest: Digest,
+    /// What it allows.
+    pub english: String,
+}
+
+/// What a device held in the end under one policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// Who.
+    pub device: String,
+    /// Under which policy.
+    pub policy: Digest,
+    /// How many items.
+    pub items: u64,
+    /// When they must be gone.
+    pub until: Time,
+}
+
+impl Findings {
+    /// One more.
+    pub fn count(&mut self, class: Class) {
+        match class {
+            Class::Violation => self.violations += 1,
+            Class::Integrity => self.integrity += 1,
+        }
+    }
+}
+
+impl AddAssign for Findings {
+    fn add_assign(&mut self, Self { violations, integrity }: Self) {
+        self.violations += violations;
+        self.integrity += integrity;
+    }
+}
+
+impl AddAssign for Evidence {
+    fn add_assign(&mut self, Self { witnessed, signed, attested }: Self) {
+        self.witnessed += witnessed;
+        self.signed += signed;
+        self.attested += attested;
+    }
+}
+
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.records += other.records;
+        self.steps += other.steps;
+        self.events += other.events;
+        self.accepted += other.accepted;
+        self.transferred += other.transferred;
+        self.erased += other.erased;
+        self.withdrawn += other.withdrawn;
+        self.elided = self.elided.saturating_add(other.elided);
+        self.matched += other.matched;
+        self.attested_conditions += other.attested_conditions;
+        self.signatures += other.signatures;
+    }
+}
+
+impl Report {
+    /// The outcome in a word.
+    pub fn verdict(&self) -> Verdict {
+        let total = self.total();
+        if total.violations > 0 {
+            Verdict::Violates
+        } else if total.integrity > 0 || self.figures.records == 0 {
+            Verdict::Unjudgeable
+        } else {
+            Verdict::Conforms
+        }
+    }
+
+    /// How many findings there are in all.
+    pub fn total(&self) -> Findings {
+        let mut total = self.more;
+        self.findings.iter().for_each(|finding| total.count(finding.class));
+        total
+    }
+
+    /// The exit code: 1 for a violation, 2 if nobody can tell, with `strict` also if something could not be judged.
+    pub fn exit_code(&self, strict: bool) -> u8 {
+        match self.verdict() {
+            Verdict::Violates => 1,
+            Verdict::Unjudgeable => 2,
+            Verdict::Conforms if strict && !self.unjudged.is_empty() => 2,
+            Verdict::Conforms => 0,
+        }
+    }
+
+    /// The traces that are open.
+    pub fn open(&self) -> impl Iterator<Item = (&Trace, Open)> {
+        self.traces.iter().filter_map(|trace| Some((trace, trace.open?)))
+    }
+}
+
+impl Verdict {
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Conforms => "conforms",
+            Self::Violates => "violates",
+            Self::Unjudgeable => "unjudgeable",
+        }
+    }
+}

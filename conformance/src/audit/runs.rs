@@ -1,0 +1,199 @@
+//! Runs of a device: how they begin, what the device may have from before, and what it must have erased.
+
+use pilot_core::evidence::mesh::Role;
+use pilot_core::evidence::trace::{GraphName, Open, Resume};
+use pilot_core::graph::message::Withdrawal;
+use pilot_core::graph::{Device, Graph};
+use pilot_core::graphs::{DIRECT_CONTROLLER, DIRECT_SUBJECT, INDIRECT_CONTROLLER, INDIRECT_SUBJECT, REPOSITORY};
+use pilot_core::semantics::{Provenance, Receipt, Requirement};
+use pilot_core::value::Time;
+use pilot_core::vocabulary::{DeviceId, ItemId};
+
+use super::court::{Court, SWEEP_SECONDS};
+use super::replay::{Last, Replay, Untold};
+use super::report::{Class, rules};
+use super::words::{self, Told};
+use super::world::World;
+
+impl Court<'_> {
+    /// An `open` record: another run, or only another file.
+    pub(super) fn opened(&mut self, told: Told, open: &Open) {
+        self.end_of_resumes(told.trace, told);
+        let Some(replay) = self.replays.get_mut(told.trace) else { return };
+        replay.open(&open.graphs);
+        match replay.run.last {
+            Last::Continues => {}
+            Last::Nothing | Last::Running | Last::Stopped => replay.run.is_due = true,
+        }
+        replay.run.last = Last::Running;
+        self.graphs_fit(told, open);
+    }
+
+    /// A device runs one graph, and one for what the mesh file says it is there for; who is not listed is a subject.
+    fn graphs_fit(&mut self, told: Told, open: &Open) {
+        let Some(replay) = self.replays.get(told.trace) else { return };
+        let fits: &[&Graph<'_>] = match self.world.role(replay.id) {
+            Some(Role::Controller) => &[&DIRECT_CONTROLLER, &INDIRECT_CONTROLLER],
+            Some(Role::Repository) => &[&REPOSITORY],
+            None => &[&DIRECT_SUBJECT, &INDIRECT_SUBJECT],
+        };
+        if let [graph] = open.graphs[..]
+            && fits.iter().any(|fitting| GraphName::of(fitting) == graph)
+        {
+            return;
+        }
+        let text = format!("{} began to run at {} as what it is not", replay.name, told.time);
+        let premise = "a device runs the graph of its role".to_owned();
+        self.found(Class::Violation, told, rules::GRAPH, premise, text, None);
+    }
+
+    /// A `resume` record.
+    pub(super) fn resumed(&mut self, at: usize, record: u64, resume: &Resume, time: Time) {
+        let (world, replays) = (&mut self.world, &mut self.replays);
+        let Some(replay) = replays.get_mut(at) else { return };
+        let is_out_of_place = !replay.run.is_resuming && !replay.run.is_due;
+        if !replay.run.is_resuming {
+            replay.begin_run(time);
+        }
+        if let Err(untold) = replay.resume(resume, world) {
+            self.untold(at, record, time, &untold);
+        }
+        if is_out_of_place {
+            // Otherwise whoever says so would begin anew whenever something is due.
+            let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
+            let text = format!("{device} said at {time} with what it began to run, and did not begin");
+            let premise = "a `resume` follows an `open`".to_owned();
+            self.found(Class::Violation, Told::of(at, record, time), rules::RESUME, premise, text, None);
+        }
+    }
+
+    /// A step that cannot be run again.
+    pub(super) fn untold(&mut self, at: usize, record: u64, time: Time, untold: &Untold) {
+        let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
+        let text = format!("nobody can judge what {device} did at {time}: {untold}");
+        self.found(Class::Integrity, Told::of(at, record, time), rules::CHAIN, untold.to_string(), text, None);
+    }
+
+    /// All `resume` records of a run were heard, if any: what it begins with is compared with what the run before ended with.
+    pub(super) fn end_of_resumes(&mut self, at: usize, told: Told) {
+        let Some(replay) = self.replays.get_mut(at).filter(|replay| replay.run.is_resuming) else { return };
+        replay.run.is_resuming = false;
+        let before = replay.run.before.take();
+        let is_unknown = std::mem::take(&mut replay.run.is_unknown);
+        let mut wrong = Vec::new();
+        match &before {
+            Some(before) => wrong = differences(before, &replay.device, &self.world, told.time),
+            None => replay.presume(),
+        }
+        replay.settle(&mut self.world);
+        if is_unknown {
+            let why = "the beginning of the trace is missing";
+            self.unjudged_at(at, "how what the device had at first came about", why);
+        }
+        for difference in wrong {
+            let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
+            let text = format!("{device} began to run at {} {}", told.time, difference.1);
+            self.found(Class::Violation, told, rules::RESUME, difference.0.into(), text, None);
+        }
+    }
+
+    /// What must be gone by now. A device that was off has the time of a sweep after its start.
+    pub(super) fn sweep(&mut self, at: usize, record: u64, time: Time) {
+        while let Some(replay) = self.replays.get_mut(at) {
+            let Some((deadline, receipt)) = replay.deadlines.first().copied() else { return };
+            let limit = deadline.max(replay.run.began).unix().saturating_add(SWEEP_SECONDS);
+            // With what it begins, it has yet to say.
+            if time.unix() <= limit || replay.run.is_resuming || replay.run.is_due {
+                return;
+            }
+            replay.deadlines.pop_first();
+            let digest = self.world.policies.digest(receipt.policy);
+            let what = words::item(receipt.item, replay, &self.world);
+            let text = format!(
+                "{} still held {what} at {time}, although its policy {} ended at {deadline}",
+                replay.name,
+                words::policy(receipt.policy, &self.world),
+            );
+            let rule = Requirement::StorageLimitation.to_string();
+            let premise = "time < p_i.dcr.rt, or the item is erased".to_owned();
+            self.found(Class::Violation, Told::of(at, record, time), &rule, premise, text, digest);
+        }
+    }
+}
+
+impl Replay {
+    /// What it had at first came about somehow.
+    fn presume(&mut self) {
+        for receipt in &self.device.state.received {
+            let epoch = self.device.memory.released.get(receipt).copied().unwrap_or_default();
+            self.ghosts.provenance.insert(*receipt, presumed(receipt, epoch));
+            self.presumed.insert(*receipt);
+        }
+        for (item, withdrawal) in &self.device.memory.tombstones {
+            self.ghosts.withdrawn.insert(*item, withdrawal.epoch);
+        }
+        for (key, withdrawal) in &self.device.memory.notices {
+            self.ghosts.owed.insert(*key, withdrawal.epoch);
+        }
+    }
+
+    /// Takes what the device says it has for what it has: what it lost is erased.
+    fn settle(&mut self, world: &mut World<'_>) {
+        self.state.clone_from(&self.device.state);
+        let held = &self.state.received;
+        self.ghosts.provenance.retain(|receipt, _| held.contains(receipt));
+        self.presumed.retain(|receipt| held.contains(receipt));
+        let until = |receipt: &Receipt| {
+            let policy = world.policies.policy(receipt.policy);
+            policy.map(|policy| (policy.collection().usage.retention(), *receipt))
+        };
+        self.deadlines = held.iter().filter_map(until).collect();
+        for item in self.items_known() {
+            self.forget(Some(item), world);
+        }
+    }
+}
+
+/// How an item came about if nobody can tell: as it should.
+pub(super) fn presumed(receipt: &Receipt, epoch: pilot_core::semantics::Epoch) -> Provenance {
+    Provenance { own: Some(receipt.policy), offered: receipt.policy, shown: true, epoch, known_to_sender: Some(true) }
+}
+
+type Difference = (&'static str, String);
+
+/// What a device cannot have, or must have, given what it had before.
+fn differences(before: &Device, after: &Device, world: &World<'_>, now: Time) -> Vec<Difference> {
+    let mut wrong: Vec<Difference> = Vec::new();
+    let mut check = |is_right: bool, premise: &'static str, text: &str| {
+        if !is_right {
+            wrong.push((premise, text.to_owned()));
+        }
+    };
+    let epoch = |device: &Device, receipt: &Receipt| device.memory.released.get(receipt).copied();
+    let is_held =
+        |receipt: &Receipt| before.state.received.contains(receipt) && epoch(before, receipt) == epoch(after, receipt);
+    let (was, is) = (&before.memory, &after.memory);
+    let held = after.state.received.iter().all(is_held);
+    check(held, "ρ after ⊆ ρ before", "with an item that it did not hold before");
+    let published = is.published.is_subset(&was.published) && is.current.is_subset(&was.current);
+    check(published, "published after ⊆ published before", "with a policy that it had not published");
+    let policies = after.state.policies.is_subset(&before.state.policies);
+    check(policies, "π after ⊆ π before", "with policies that it did not know before");
+    let listed = is.catalogue.iter().all(|(device, policy)| was.catalogue.get(device) == Some(policy));
+    check(listed, "Π after ⊆ Π before", "with listed policies that it had not listed");
+    check(is.asked.is_subset(&was.asked), "asked after ⊆ asked before", "as if it had asked for what it had not");
+    let is_other = |item: ItemId| world.directory.item(item).is_none_or(|item| item.owner != after.id);
+    let covers = |known: Option<&Withdrawal>, withdrawal: &Withdrawal| {
+        withdrawal.is_over_at(now) || known.is_some_and(|known| *known == known.and(*withdrawal))
+    };
+    let tombstones = was.tombstones.iter().filter(|(item, _)| is_other(**item));
+    let remembered = tombstones.clone().all(|(item, withdrawal)| covers(is.tombstones.get(item), withdrawal));
+    check(remembered, "tombstones before ⊆ tombstones after", "without a withdrawal that it had been told of");
+    let owed = |all: &std::collections::BTreeMap<(ItemId, DeviceId), Withdrawal>,
+                now: &std::collections::BTreeMap<(ItemId, DeviceId), Withdrawal>| {
+        all.iter().filter(|((item, _), _)| is_other(*item)).all(|(key, withdrawal)| covers(now.get(key), withdrawal))
+    };
+    let told = owed(&was.notices, &is.notices) && owed(&was.recipients, &is.recipients);
+    check(told, "recipients and notices before ⊆ after", "without knowing to whom it had passed an item");
+    wrong
+}

@@ -1,0 +1,123 @@
+//! A report for a terminal: the verdict first, then what it rests on.
+
+use super::report::{Finding, Report};
+use super::wording::{self, levels};
+use crate::plain::{counted, grouped, moment, visible};
+
+/// How wide the text is, in characters.
+const WIDTH: usize = 100;
+
+/// The report in at most 100 columns, where names allow it.
+pub fn text(report: &Report) -> String {
+    below(report.verdict().word(), report)
+}
+
+/// The same for an audit that fails if something could not be judged: its first words agree with its exit code.
+pub fn strict_text(report: &Report) -> String {
+    let fails_only_here = report.exit_code(true) != report.exit_code(false);
+    below(
+        if fails_only_here { "fails with --strict, not everything could be judged" } else { report.verdict().word() },
+        report,
+    )
+}
+
+fn below(headline: &str, report: &Report) -> String {
+    let mut out = wrapped(&format!("{headline}: {}", wording::sentence(report)), 0, 0);
+    for (at, found) in report.findings.iter().enumerate() {
+        out += &finding(at + 1, found);
+    }
+    let more = report.more;
+    if more.violations + more.integrity > 0 {
+        out += &format!("\n   and {} more\n", wording::findings(more));
+    }
+    out += &evidence(report);
+    out += &unjudged(report);
+    out += &open(report);
+    out += &figures(report);
+    out
+}
+
+fn finding(number: usize, finding: &Finding) -> String {
+    let Finding { device, record, time, rule, premise, text, .. } = finding;
+    let place = format!("{}, record {record}, {}", visible(device), moment(*time));
+    let indent = format!("{number}.").chars().count() + 1;
+    let mut out = format!("\n{number}. {place}\n");
+    out += &wrapped(&format!("{}, does not hold: {}", visible(rule), visible(premise)), indent, 0);
+    out += &wrapped(&visible(text), indent, 0);
+    out
+}
+
+fn evidence(report: &Report) -> String {
+    let levels = levels(&report.evidence);
+    if levels.iter().all(|level| level.count == 0) {
+        return "\nevidence: nothing was accepted\n".to_string();
+    }
+    let width = levels.iter().map(|level| grouped(level.count).len()).max().unwrap_or(0);
+    let line =
+        |level: &wording::Level| format!("  {:>width$} {:<9}  {}\n", grouped(level.count), level.name, level.short);
+    format!("\nevidence of consent to what was accepted\n{}", levels.iter().map(line).collect::<String>())
+}
+
+fn unjudged(report: &Report) -> String {
+    let mut out = String::new();
+    for (at, it) in report.unjudged.iter().enumerate() {
+        if at == 0 {
+            out += "\nnot judged\n";
+        }
+        let (device, premise, why) = (visible(&it.device), visible(&it.premise), visible(&it.why));
+        out += &wrapped(&format!("{device}: {premise}, {}: {why}", counted(it.count, "time")), 2, 2);
+    }
+    out
+}
+
+fn open(report: &Report) -> String {
+    let mut out = String::new();
+    for (at, (trace, tail)) in report.open().enumerate() {
+        if at == 0 {
+            out += "\nopen traces: what stands after the last signature is ignored\n";
+        }
+        let ignored = match (tail.records, tail.bytes) {
+            (0, 0) => "nothing".to_string(),
+            (records, bytes) => format!("{}, {}", counted(records, "record"), counted(bytes, "byte")),
+        };
+        let place = format!("{}: {ignored} ignored, in {}", visible(&trace.device), visible(&trace.directory));
+        out += &wrapped(&place, 2, 2);
+    }
+    out
+}
+
+/// Those that are not zero.
+fn figures(report: &Report) -> String {
+    let some = wording::figures(&report.figures).into_iter().filter(|(_, count)| *count > 0);
+    let some: Vec<String> = some.map(|(name, count)| format!("{} {name}", grouped(count))).collect();
+    if some.is_empty() {
+        return String::new();
+    }
+    format!("\nfigures\n{}", wrapped(&some.join(", "), 2, 0))
+}
+
+/// Lines of at most [`WIDTH`] characters, the first indented, the others `hanging` more. A word is never broken.
+fn wrapped(text: &str, indent: usize, hanging: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length <= WIDTH {
+            out.push(' ');
+            column += 1;
+        } else {
+            let deep = if column == 0 { indent } else { indent + hanging };
+            if column > 0 {
+                out.push('\n');
+            }
+            out.extend(std::iter::repeat_n(' ', deep));
+            column = deep;
+        }
+        out += word;
+        column += length;
+    }
+    if column > 0 {
+        out.push('\n');
+    }
+    out
+}
