@@ -9,8 +9,6 @@
     reason = "a test may panic"
 )]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +40,7 @@ fn entry(number: u64, version: u64, revision: u64) -> Entry {
 }
 
 fn open(directory: &Path) -> PolicyStore {
-    support::open(&directory.join("store"))
+    PolicyStore::open(&directory.join("store")).unwrap()
 }
 
 /// The number after `state` in a fixed sequence (Knuth's MMIX).

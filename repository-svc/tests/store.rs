@@ -8,12 +8,11 @@
     reason = "a test may panic"
 )]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilot_core::evidence::DeviceName;
 use repository_svc::store::{
@@ -21,14 +20,16 @@ use repository_svc::store::{
 };
 use tokio::task::JoinSet;
 
-use self::support::open;
-
 fn device(name: &str) -> DeviceName {
     DeviceName::new(name).unwrap()
 }
 
 fn statement(version: u64, bytes: &[u8]) -> Statement {
     Statement::new(Version(version), bytes).unwrap()
+}
+
+fn open(path: &Path) -> PolicyStore {
+    PolicyStore::open(path).unwrap()
 }
 
 fn everything(store: &PolicyStore) -> Vec<Entry> {
@@ -131,6 +132,22 @@ async fn one_process_at_a_time() {
     assert_eq!(store.put(device("a"), statement(2, b"2")).await, Ok(Revision(2)), "the first goes on");
     drop(store);
     assert_eq!(open(&path).count(), 1);
+}
+
+/// sled gives its lock up late, after a store is made or closed. That is waited for, and not taken for another process.
+#[test]
+fn a_lock_that_is_given_up_late_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    drop(open(&path));
+    let database = fs::File::open(path.join("db")).unwrap();
+    database.lock().unwrap();
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(database);
+    });
+    assert_eq!(open(&path).count(), 0);
+    late.join().unwrap();
 }
 
 #[test]

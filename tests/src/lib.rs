@@ -161,7 +161,10 @@ impl Mesh {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("waited in vain until of {name}: {what}\nlast answer: {last}\nits log:\n{}", self.log(name));
+        // The reason is often in somebody else's log.
+        let log = |name: &String| format!("the log of {name}:\n{}\n", self.log(name));
+        let logs: String = self.daemons.keys().map(log).collect();
+        panic!("waited in vain until of {name}: {what}\nlast answer: {last}\n{logs}");
     }
 
     /// How many items a controller holds.
