@@ -35,8 +35,12 @@ pub const LOG_DIRECTIVE: &str = "rumqttd=off";
 /// How often the supervisor pings the broker.
 pub const PING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a ping may take, connecting included. Then the broker counts as dead.
-pub const PING_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a ping may take. Then the broker counts as dead. Whoever replaces a broker that is only slow disconnects
+/// everybody, and what they were saying is lost.
+pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the first ping may take, until the broker listens and connecting included. Then it counts as not started.
+pub const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Attempts to start on a port that somebody else may take first. Then starting fails.
 pub const START_ATTEMPTS: u32 = 8;
@@ -232,7 +236,7 @@ async fn begin(address: SocketAddr) -> Result<(Generation, Pinger), BrokerError>
             let error = end.ok().flatten().unwrap_or_else(|| io::Error::other("its thread ended"));
             Err(BrokerError::Listen { address, error })
         }
-        alive = pinger.ping() => if alive {
+        alive = pinger.ping(START_TIMEOUT) => if alive {
             Ok((generation, pinger))
         } else {
             generation.stop().await;
@@ -253,7 +257,7 @@ async fn supervise(
         let alive = async {
             tokio::select! {
                 _ = &mut generation.ended => false,
-                () = sleep(PING_INTERVAL) => pinger.ping().await,
+                () = sleep(PING_INTERVAL) => pinger.ping(PING_TIMEOUT).await,
             }
         };
         tokio::select! {
@@ -295,7 +299,7 @@ impl Pinger {
     }
 
     /// Whether this very ping came back in time.
-    async fn ping(&mut self) -> bool {
+    async fn ping(&mut self, limit: Duration) -> bool {
         self.count += 1;
         let expected = self.count.to_be_bytes();
         let (Ok(topic), Ok(filter)) = (Topic::new(PING_TOPIC), Filter::new(PING_TOPIC)) else {
@@ -312,6 +316,6 @@ impl Pinger {
             }
             false
         };
-        timeout(PING_TIMEOUT, pong).await.unwrap_or(false)
+        timeout(limit, pong).await.unwrap_or(false)
     }
 }

@@ -17,6 +17,7 @@
 //! * [`protocol`]: what daemons say to each other on those topics.
 //! * [`journal`]: what a driver did, named for its trace.
 //! * [`recorder`]: the device's trace, written before anything is sent.
+//! * [`lock`]: locks of files, with patience.
 
 pub mod air;
 mod backoff;
@@ -26,6 +27,7 @@ pub mod driver;
 pub mod journal;
 pub mod keys;
 pub mod link;
+pub mod lock;
 pub mod mesh_file;
 pub mod protocol;
 pub mod recorder;

@@ -51,7 +51,7 @@ signed='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
 cat >"$apt/apt.conf" <<CONF
 Dir::Etc::sourcelist "$apt/sources.list"; Dir::Etc::sourceparts "-";
 Dir::State::lists "$apt/lists"; Dir::State::status "$apt/status";
-Dir::Cache "$apt"; Dir::Cache::archives "$apt/archives";
+Dir::Cache "$apt"; Dir::Cache::archives "$apt/archives"; Acquire::Retries "5";
 Debug::NoLocking "1"; Acquire::Languages "none";
 APT::Sandbox::User ""; APT::Architecture "amd64"; APT::Architectures { "amd64"; };
 CONF

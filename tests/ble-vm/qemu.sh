@@ -11,5 +11,5 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=sudo
 fi
 say "installing qemu-system-x86"
-{ $as_root apt-get update -q && $as_root env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y -q --no-install-recommends qemu-system-x86; } >&2 || { say "cannot install qemu-system-x86"; exit 2; }
+{ $as_root apt-get -o Acquire::Retries=5 update -q && $as_root env DEBIAN_FRONTEND=noninteractive \
+  apt-get -o Acquire::Retries=5 install -y -q --no-install-recommends qemu-system-x86; } >&2 || { say "cannot install qemu-system-x86"; exit 2; }

@@ -27,7 +27,7 @@ play() {
   "$programs/ble-vm" prepare "$work/$name/mesh"
   printf '%s\n' "$@" >"$work/$name/settings"
   # A slow machine is no mistake.
-  SECONDS_MAX=300 SUITE=$suite OUT=$out/$name "$here/boot.sh" "$here/scenario.sh" \
+  SECONDS_MAX=600 SUITE=$suite OUT=$out/$name "$here/boot.sh" "$here/scenario.sh" \
     "$work/$name/mesh" "$work/$name/settings" "$programs"/{consent-mesh,ble-radio,ble-vm} >"$out/$name.console" 2>&1 &
 }
 

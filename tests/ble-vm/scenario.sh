@@ -70,7 +70,9 @@ if [ "$disturbances" = some ]; then
 fi
 
 consent-mesh ds-gateway withdraw --config config/alice.toml
-phase withdrawn 20 holds mall-gate:bob
+phase withdrawn 45 holds mall-gate:bob
+# Her gateway has told bluetoothd, which may not have told the adapter yet.
+sleep 2
 radio mark withdrawn
 sleep 4
 

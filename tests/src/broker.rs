@@ -83,9 +83,10 @@ impl Broker {
                     .stderr(Stdio::null())
                     .spawn()
                     .expect("mosquitto is installed by tests/run.sh");
-                *child = Some(started);
+                let started = child.insert(started);
                 let begun = Instant::now();
                 while TcpStream::connect(self.address).is_err() {
+                    assert!(matches!(started.try_wait(), Ok(None)), "mosquitto has ended: is its port taken?");
                     assert!(begun.elapsed() < PATIENCE, "mosquitto does not listen");
                     std::thread::sleep(Duration::from_millis(20));
                 }

@@ -17,6 +17,9 @@ use pilot_core::value::Time;
 
 use crate::{Mesh, PATIENCE, now};
 
+/// How often a question is asked. Not more often than necessary: tests count what is refused.
+const ATTEMPTS: u32 = 6;
+
 /// Somebody on the broker.
 pub struct Peer {
     /// Its post.
@@ -85,9 +88,9 @@ impl Peer {
     /// Asks a device, again and again, until it answers.
     pub async fn ask(&mut self, to: &str, message: &Message) -> Message {
         let id = new_id();
-        for _ in 0..30 {
+        for _ in 0..ATTEMPTS {
             self.say(to, id, message);
-            if let Some(answer) = self.answer_within(id, Duration::from_secs(3)).await {
+            if let Some(answer) = self.answer_within(id, PATIENCE / ATTEMPTS).await {
                 return answer;
             }
         }

@@ -25,19 +25,22 @@ fn yes(entity: &str) -> String {
     policy("yes", entity, "ServiceUsageAnalytics", 7200)
 }
 
-/// Answers every fetch with these statements, as the repository, until the subject has asked so often.
-async fn lie(repository: &mut Peer, statements: &[Vec<u8>], head: u64, times: usize) {
-    let mut answered = 0;
-    while answered < times {
+/// Answers the next new question with these statements, as the repository. Questions are repeated until they are answered,
+/// so one that was answered before may come again.
+async fn lie(repository: &mut Peer, statements: &[Vec<u8>], head: u64, answered: &mut Vec<MessageId>) {
+    loop {
         let Event::Message(came) = repository.next().await else { continue };
         let Some(opened) = repository.post.open(&came, &repository.mesh, true, now()) else { continue };
         let Message::Fetch { since } = opened.message else { continue };
         let request: MessageId = opened.id;
+        if answered.contains(&request) {
+            continue;
+        }
+        answered.push(request);
         let statements = statements.to_vec();
         let message = Message::Policies { request, since, until: head, head, statements };
         let id = consent_mesh_tests::peer::new_id();
-        repository.post.send(&opened.sender, id, None, &message, &repository.mesh, now());
-        answered += 1;
+        return repository.post.send(&opened.sender, id, None, &message, &repository.mesh, now());
     }
 }
 
@@ -61,12 +64,13 @@ fn a_repository_that_lies() {
     altered[middle] ^= 1;
 
     mesh.start("alice");
+    let mut answered = Vec::new();
     // The newest policy of the mall, which she refuses; the shop's altered, and made up.
-    mesh.runtime.block_on(lie(&mut repository, &[new, altered, forged], 1, 1));
+    mesh.runtime.block_on(lie(&mut repository, &[new, altered, forged], 1, &mut answered));
     mesh.until_decided("alice", "mall-gate", false);
     assert_eq!(mesh.decision("alice", "shop-gate"), None, "nothing is known of the shop");
     // The mall's old policy, which she would accept, and now the shop's own words.
-    mesh.runtime.block_on(lie(&mut repository, &[old, honest], 2, 1));
+    mesh.runtime.block_on(lie(&mut repository, &[old, honest], 2, &mut answered));
     mesh.until_decided("alice", "shop-gate", true);
     let (accepted, _) = mesh.decision("alice", "mall-gate").expect("the mall is known");
     assert!(!accepted, "an old version is not brought back");

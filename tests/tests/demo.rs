@@ -46,7 +46,7 @@ fn subjects(held: &Value) -> BTreeSet<&str> {
 fn the_mall() {
     let directory = TempDir::new().unwrap();
     let root = directory.path().join("kept");
-    let output = start(&["--seconds", "20", "--json"], &root).wait_with_output().unwrap();
+    let output = start(&["--seconds", "30", "--json"], &root).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let controllers = report["controllers"].as_array().unwrap();

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use consent_mesh_tests::peer::{Peer, new_id};
-use consent_mesh_tests::{Kind, Mesh, address, now, policy};
+use consent_mesh_tests::{Kind, Mesh, PATIENCE, address, now, policy};
 use mesh_runtime::air::simulated::{PerMille, World};
 use mesh_runtime::keys::SecretKeys;
 use mesh_runtime::protocol::message::Message;
@@ -34,12 +34,12 @@ fn acknowledged_uploads_survive_kills() {
         mesh.controller(name, "mall", &analytics("mall"));
     }
     mesh.start("registry");
-    let over = Arc::new(AtomicBool::new(false));
+    let (over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut uploaders = Vec::new();
     for name in names.clone() {
         let keys = Arc::new(SecretKeys::load(&mesh.layout.keys(&name)).unwrap());
         let mut peer = mesh.runtime.block_on(Peer::device(&mesh, &name));
-        let over = Arc::clone(&over);
+        let (over, count) = (Arc::clone(&over), Arc::clone(&count));
         uploaders.push(mesh.runtime.spawn(async move {
             let mut acknowledged = 0;
             for version in 1.. {
@@ -56,6 +56,7 @@ fn acknowledged_uploads_survive_kills() {
                             Message::Uploaded { version: stored, .. } => {
                                 assert_eq!(stored, version);
                                 acknowledged = version;
+                                count.fetch_add(1, Ordering::Relaxed);
                                 break;
                             }
                             // Busy: the same again.
@@ -78,7 +79,11 @@ fn acknowledged_uploads_survive_kills() {
         }
     }
     mesh.until_connected("registry");
-    std::thread::sleep(Duration::from_secs(1));
+    // A slow disk takes its time.
+    let begun = Instant::now();
+    while count.load(Ordering::Relaxed) < kills && begun.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(100));
+    }
     over.store(true, Ordering::Relaxed);
     let acknowledged: BTreeMap<String, u64> =
         uploaders.into_iter().map(|uploader| mesh.runtime.block_on(uploader).unwrap()).collect();

@@ -226,7 +226,10 @@ impl Neighbourhood {
 
     /// Forgets what was heard so far, frames still on their way included.
     pub async fn listen_anew(&mut self) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // Several turns: after one long sync, a timer and what is on its way can become ready in the same one.
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         while self.ears.sightings.try_next().is_some() {}
         self.earliest = None;
     }

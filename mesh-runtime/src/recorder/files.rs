@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pilot_core::evidence::envelope::ChainHead;
 use pilot_core::evidence::trace::frame::Rest;
@@ -13,6 +14,7 @@ use pilot_core::evidence::{DeviceName, VerifyingKey};
 use pilot_core::value::Time;
 
 use super::{Found, OpenError};
+use crate::lock::lock_within;
 
 const LOCK: &str = "lock";
 const PREFIX: &str = "trace-";
@@ -20,6 +22,8 @@ const SUFFIX: &str = ".cborseq";
 /// Only the daemon's user reads a trace.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
+/// How long a trace that is locked is waited for. Then it counts as another process's.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// How many bytes are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -57,7 +61,7 @@ pub(super) fn prepare(directory: &Path) -> Result<File, OpenError> {
     let cannot = |error| OpenError::File { path: path.clone(), error };
     let mut options = OpenOptions::new();
     let lock = options.write(true).create(true).truncate(false).mode(FILE_MODE).open(&path).map_err(cannot)?;
-    match lock.try_lock() {
+    match lock_within(&lock, LOCK_PATIENCE) {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked(directory.into())),
         Err(TryLockError::Error(error)) => Err(cannot(error)),

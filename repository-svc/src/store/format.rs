@@ -4,9 +4,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use mesh_runtime::lock::lock_within;
 use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use sled::{Db, Tree};
@@ -36,8 +36,6 @@ const CACHE_BYTES: u64 = 64 << 20;
 
 /// How long a store that is in use is waited for. Then it counts as another process's.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
-/// The pause between two looks at its lock.
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// How many changes there have been, and for how many devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -203,7 +201,12 @@ fn remove_unfinished_snapshots(directory: &Path) -> Result<(), OpenError> {
     let at = |source| OpenError::Io { path: directory.into(), source };
     // Whoever has the database open may be writing one.
     let database = OpenOptions::new().read(true).write(true).open(directory.join("db")).map_err(at)?;
-    lock(&database, directory)?;
+    // sled gives its lock up late: a thread of its own may still hold a database that was closed, also the one that
+    // [`create`] has just made.
+    lock_within(&database, LOCK_PATIENCE).map_err(|refused| match refused {
+        TryLockError::WouldBlock => OpenError::InUse(directory.into()),
+        TryLockError::Error(source) => at(source),
+    })?;
     for entry in fs::read_dir(directory).map_err(at)? {
         let path = entry.map_err(at)?.path();
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -212,20 +215,6 @@ fn remove_unfinished_snapshots(directory: &Path) -> Result<(), OpenError> {
         }
     }
     Ok(())
-}
-
-/// Takes sled's lock. sled gives it up late: a thread of its own may still hold a database that was closed, also the one
-/// that [`create`] has just made.
-fn lock(database: &File, directory: &Path) -> Result<(), OpenError> {
-    let begun = Instant::now();
-    loop {
-        match database.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(directory.into())),
-            Err(TryLockError::Error(source)) => return Err(OpenError::Io { path: directory.into(), source }),
-        }
-    }
 }
 
 fn open_sled(directory: &Path) -> Result<Db, OpenError> {
