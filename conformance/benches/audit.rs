@@ -21,6 +21,10 @@ use conformance::audit::{Progress, audit};
 use conformance::simulate::{Settings, simulate};
 use sha2::{Digest as _, Sha256};
 
+/// As `conform` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SUBJECTS: u32 = 100;
 const CONTROLLERS: u32 = 10;
 /// How often each size is judged; the best time counts, since machines are shared. What takes long is judged once.
