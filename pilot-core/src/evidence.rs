@@ -30,7 +30,7 @@ pub mod trace;
 
 pub use self::envelope::Envelope;
 pub use self::form::FormError;
-pub use self::keys::{SealingKey, Signature, Signer, VerifyingKey};
+pub use self::keys::{SealingKey, Signature, Signer, Unverified, VerifyingKey};
 pub use self::mesh::{DeviceName, MeshDevice, MeshDraft, MeshFile};
 pub use self::pseudonym::{AuditKey, Pseudonym};
 pub use self::statement::{PolicyStatement, StatementId};

@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 use minicbor::{Decoder, Encoder};
 
-use super::keys::{Signature, Signer, VerifyingKey};
+use super::keys::{Signature, Signer, Unverified, VerifyingKey};
 
 /// The protected header, encoded.
 const PROTECTED: [u8; 3] = [0xa1, 0x01, 0x32];
@@ -98,6 +98,11 @@ impl<'b> Signed<'b> {
         // INVARIANT: writing to a `Vec` cannot fail.
         debug_assert!(result.is_ok());
         bytes
+    }
+
+    /// What [`Signed::is_signed_by`] verifies, for who verifies many at once.
+    pub fn unverified(&self, domain: Domain, key: VerifyingKey) -> Unverified {
+        Unverified { key, bytes: to_be_signed(domain, self.payload), signature: self.signature }
     }
 
     /// Whether the holder of `key` signed the payload as a thing of this kind.

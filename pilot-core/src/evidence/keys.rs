@@ -4,6 +4,7 @@
 //! be relied on: it has one byte form, and it is none of the degenerate points with which a signature would say nothing
 //! and a seal would hide nothing.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -107,6 +108,31 @@ impl VerifyingKey {
     pub fn verifies(&self, bytes: &[u8], signature: &Signature) -> bool {
         self.0.verify_strict(bytes, &ed25519_dalek::Signature::from_bytes(&signature.0)).is_ok()
     }
+}
+
+/// A signature that is still to be verified.
+#[derive(Debug, Clone)]
+pub struct Unverified {
+    /// Whose it should be.
+    pub key: VerifyingKey,
+    /// What it should be of.
+    pub bytes: Vec<u8>,
+    /// The signature.
+    pub signature: Signature,
+}
+
+/// Whether all of these are signatures of their bytes by the holders of their keys, in one equation: for who has many of them
+/// that is two or three times faster than one after the other. If it does not hold, [`VerifyingKey::verifies`] says for which.
+///
+/// Only a holder of the secret key can make a signature that is accepted here and would not be by itself (by points of small
+/// order), and that is a signature, too.
+#[must_use]
+pub fn verify_all(signatures: &[Unverified]) -> bool {
+    let bytes: Vec<&[u8]> = signatures.iter().map(|one| one.bytes.as_slice()).collect();
+    let keys: Vec<_> = signatures.iter().map(|one| one.key.0).collect();
+    let signatures: Vec<_> =
+        signatures.iter().map(|one| ed25519_dalek::Signature::from_bytes(&one.signature.0)).collect();
+    ed25519_dalek::verify_batch(&bytes, &signatures, &keys).is_ok()
 }
 
 impl PartialOrd for VerifyingKey {

@@ -23,6 +23,10 @@ const BEFORE_BODY: usize = HEAD.len() + HASH_BYTES;
 const AFTER_BODY: usize = HASH_HEAD.len() + HASH_BYTES;
 /// What is hashed before the record.
 const DOMAIN: &[u8] = b"consent-mesh trace record";
+/// How many bytes are hashed before a body.
+const BEFORE_HASHED: usize = DOMAIN.len() + HASH_BYTES;
+/// How many bytes of a short record are hashed.
+const SHORT_BYTES: usize = 320;
 /// What the very first record of a trace has as the hash of the one before it.
 pub const GENESIS: ChainHead = ChainHead([0; HASH_BYTES]);
 
@@ -112,7 +116,20 @@ fn byte_string_head(bytes: &[u8]) -> Result<Option<(usize, usize)>, FrameProblem
 
 /// SHA-256("consent-mesh trace record" ‖ previous ‖ body).
 pub fn hash(previous: ChainHead, body: &[u8]) -> ChainHead {
-    ChainHead(Sha256::new().chain_update(DOMAIN).chain_update(previous.0).chain_update(body).finalize().into())
+    // Almost every record is short. What stands in one piece is hashed faster than what comes in several.
+    let mut room = [0; SHORT_BYTES];
+    let length = BEFORE_HASHED + body.len();
+    let parts = [DOMAIN, &previous.0, body];
+    let Some(whole) = room.get_mut(..length) else {
+        return ChainHead(parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)).finalize().into());
+    };
+    let mut rest = &mut *whole;
+    for part in parts {
+        let (place, after) = rest.split_at_mut(part.len().min(rest.len()));
+        place.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+        rest = after;
+    }
+    ChainHead(Sha256::digest(whole).into())
 }
 
 /// The bytes of a record whose body these are, and its hash.
@@ -161,9 +178,11 @@ impl Rest {
 /// Holds at most one unfinished record and one piece.
 #[derive(Debug, Default)]
 pub struct Reader {
-    held: Vec<u8>,
-    /// How many of the held bytes are done with.
+    /// Room for what is held; what is beyond `end` is of no meaning.
+    room: Vec<u8>,
+    /// How many of the held bytes are done with, and how many there are.
     used: usize,
+    end: usize,
     /// Where in the stream the held bytes begin.
     offset: u64,
 }
@@ -174,12 +193,35 @@ impl Reader {
         Self::default()
     }
 
+    /// At the beginning of another stream, with the same room.
+    pub fn restart(&mut self) {
+        (self.used, self.end, self.offset) = (0, 0, 0);
+    }
+
     /// The next bytes of the stream.
     pub fn feed(&mut self, piece: &[u8]) {
-        self.held.drain(..self.used);
+        let all = |room: &mut [u8]| {
+            room.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+            Ok::<_, core::convert::Infallible>(piece.len())
+        };
+        match self.feed_by(piece.len(), all) {
+            Ok(_) => {}
+        }
+    }
+
+    /// The next bytes of the stream, at most so many, which `read` puts where they belong. It says how many there were, and so
+    /// does this.
+    pub fn feed_by<E>(&mut self, most: usize, read: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<usize, E> {
+        self.room.copy_within(self.used..self.end, 0);
         self.offset = self.offset.saturating_add(self.used as u64);
-        self.used = 0;
-        self.held.extend_from_slice(piece);
+        (self.used, self.end) = (0, self.end.saturating_sub(self.used));
+        let needed = self.end.saturating_add(most);
+        if self.room.len() < needed {
+            self.room.resize(needed, 0);
+        }
+        let length = read(self.room.get_mut(self.end..needed).unwrap_or_default())?.min(most);
+        self.end = self.end.saturating_add(length);
+        Ok(length)
     }
 
     /// Where the next record begins.
@@ -190,18 +232,18 @@ impl Reader {
     /// The next complete record and where it begins; `None` if more bytes are needed.
     pub fn frame(&mut self) -> Result<Option<(u64, Frame<'_>)>, FrameError> {
         let offset = self.offset();
-        let bytes = self.held.get(self.used..).unwrap_or_default();
+        let bytes = self.room.get(self.used..self.end).unwrap_or_default();
         let frame = Frame::first(bytes).map_err(|problem| FrameError { offset, problem })?;
         if let Some(frame) = &frame {
-            self.used += frame.length;
+            self.used = self.used.saturating_add(frame.length);
         }
         Ok(frame.map(|frame| (offset, frame)))
     }
 
     /// What is left when nothing more comes.
-    pub fn finish(self) -> Result<Rest, FrameError> {
+    pub fn finish(&self) -> Result<Rest, FrameError> {
         let offset = self.offset();
-        let bytes = self.held.get(self.used..).unwrap_or_default();
+        let bytes = self.room.get(self.used..self.end).unwrap_or_default();
         Rest::of(bytes).map_err(|problem| FrameError { offset, problem })
     }
 }

@@ -5,7 +5,9 @@
 //! [`Verifier::skim`] leaves out what records say between signatures, for who reads them again once they are known to be
 //! sealed.
 //!
-//! A verifier needs memory for one record, whatever the length of the trace.
+//! A verifier needs memory for one record, and for the signatures that were put off, whatever the length of the trace.
+
+use alloc::vec::Vec;
 
 use super::chain::Signed;
 use super::form::{BodyError, Head};
@@ -13,7 +15,7 @@ use super::frame::{Frame, FrameError, FrameProblem, GENESIS, Reader, Rest};
 use super::{Checkpoint, Content, Open, Record};
 use crate::evidence::cose::{Domain, Signed as CoseSigned};
 use crate::evidence::envelope::ChainHead;
-use crate::evidence::{DeviceName, VerifyingKey};
+use crate::evidence::{DeviceName, Unverified, VerifyingKey};
 
 /// Why a trace is not believed, and where: which record of the trace, and where in its file it begins.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -125,6 +127,8 @@ pub struct Verifier<K> {
     standing: Standing,
     next: u64,
     run: Option<Run>,
+    /// Signatures that are not verified yet, if their verification is put off.
+    put_off: Option<Vec<Unverified>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +160,18 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
             open_bytes: 0,
             torn_bytes: 0,
         };
-        Self { keys, state: State::Nothing, file_begins: true, standing, next: 0, run: None }
+        Self { keys, state: State::Nothing, file_begins: true, standing, next: 0, run: None, put_off: None }
+    }
+
+    /// The same, but it believes every signature, for who verifies them later, many at once: [`Verifier::take_put_off`]. If one
+    /// of them turns out to be wrong, what it said is worth nothing.
+    pub fn put_off_signatures(self) -> Self {
+        Self { put_off: Some(Vec::new()), ..self }
+    }
+
+    /// The signatures that were only believed, if there are as many.
+    pub fn take_put_off(&mut self, least: usize) -> Option<Vec<Unverified>> {
+        self.put_off.as_mut().filter(|put_off| put_off.len() >= least).map(core::mem::take)
     }
 
     /// Another file follows.
@@ -300,7 +315,7 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
     }
 
     fn signed(
-        &self,
+        &mut self,
         frame: &Frame<'_>,
         record: &Record,
         checkpoint: &Checkpoint,
@@ -312,6 +327,10 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
         let (sequence, time, head) = (record.sequence, record.time, frame.previous);
         let payload = Signed { device, sequence, time, head, elided, continues }.to_bytes();
         let signed = CoseSigned { payload: &payload, signature: checkpoint.signature };
+        if let Some(put_off) = &mut self.put_off {
+            put_off.push(signed.unverified(Domain::TraceCheckpoint, run.key));
+            return Ok(());
+        }
         if signed.is_signed_by(Domain::TraceCheckpoint, &run.key) {
             Ok(())
         } else {

@@ -240,11 +240,15 @@ fn withdrawal(from: &mut In<'_>) -> Read<Withdrawal> {
     Ok(Withdrawal { epoch: Epoch(from.u64()?), until: Time::from_unix(from.u64()?) })
 }
 
+/// Steps are large, and almost all that is read: what is in them is put where it stays.
 fn step(from: &mut In<'_>) -> Read<Box<Step>> {
     let (graph, instance, at) = (from.u8()?, from.u32()?, location(from)?);
-    let (action, to) = (action(from)?, location(from)?);
-    let outcomes = outcomes(from)?;
-    Ok(Box::new(Step { graph, instance, from: at, action, to, outcomes }))
+    let (action, outcomes) = (Action::Tau, Sorted::new());
+    let mut step = Box::new(Step { graph, instance, from: at, action, to: at, outcomes });
+    read_action(&mut step.action, from)?;
+    step.to = location(from)?;
+    read_outcomes(&mut step.outcomes, from)?;
+    Ok(step)
 }
 
 fn location(from: &mut In<'_>) -> Read<Location> {
@@ -253,13 +257,15 @@ fn location(from: &mut In<'_>) -> Read<Location> {
     place.copied().ok_or(Malformed::Not("no location has this number"))
 }
 
-fn outcomes(from: &mut In<'_>) -> Read<Sorted<Outcome>> {
+fn read_outcomes(outcomes: &mut Sorted<Outcome>, from: &mut In<'_>) -> Read<()> {
     let count = count(from, MAX_OUTCOMES)?;
-    let mut outcomes = Sorted::with_capacity(count);
+    if count > 0 {
+        *outcomes = Sorted::with_capacity(count);
+    }
     for _ in 0..count {
         outcomes.append(outcome(from)?).ok_or(OUT_OF_ORDER)?;
     }
-    Ok(outcomes)
+    Ok(())
 }
 
 fn outcome(from: &mut In<'_>) -> Read<Outcome> {
@@ -273,10 +279,10 @@ fn outcome(from: &mut In<'_>) -> Read<Outcome> {
     Ok(Outcome { policy, rule, holds: from.bool()? })
 }
 
-fn action(from: &mut In<'_>) -> Read<Action> {
+fn read_action(action: &mut Action, from: &mut In<'_>) -> Read<()> {
     let length = from.array()?;
     let kind = from.u8()?;
-    let action = match kind {
+    *action = match kind {
         0 => Action::Init { own: policies(from)?, item: from.optional(item)? },
         1 => Action::Restore { own: policies(from)?, item: from.optional(item)?, offers: offers(from)? },
         2 => Action::ChangeOwn { own: policies(from)? },
@@ -293,8 +299,7 @@ fn action(from: &mut In<'_>) -> Read<Action> {
         }
         _ => return Err(Malformed::Not("no action has this number")),
     };
-    expect_length_of(kind, length, &[3, 4, 2, 2, 1, 2, 2, 2, 4])?;
-    Ok(action)
+    expect_length_of(kind, length, &[3, 4, 2, 2, 1, 2, 2, 2, 4])
 }
 
 fn message(from: &mut In<'_>) -> Read<Message> {
