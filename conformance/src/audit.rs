@@ -13,6 +13,7 @@
 //!
 //! Memory is that of what is alive: devices with what they hold, messages that may still arrive, and some pieces of each trace.
 
+mod bell;
 pub mod consents;
 pub mod court;
 pub mod facts;

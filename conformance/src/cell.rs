@@ -199,14 +199,14 @@ impl<'s> Runner<'s> {
         let (device, me) = (&cell.device, cell.device.id);
         let own: Vec<_> = device.memory.current.iter().copied().collect();
         let offers: Vec<_> = device.state.policies.iter().copied().filter(|(of, _)| *of != me).collect();
-        let claims =
+        let listed =
             offers.iter().map(|(sender, policy)| Claim::Request { sender: *sender, policy: *policy }).collect();
         let mut fresh = Cell { restarts: cell.restarts - 1, clock: cell.clock, ..Cell::new(cell.party, party) };
         fresh.changes = cell.changes;
         fresh.device.memory.clone_from(&device.memory);
         fresh.device.memory.current.clear();
         let restore = |item| Action::Restore { own: own.clone(), item, offers: offers.clone() };
-        let evidence = Evidence { claims, ..Evidence::default() };
+        let evidence = Evidence { listed, ..Evidence::default() };
         self.perform(&fresh, party, fresh.clone(), &for_each_item(party, restore), &evidence)
     }
 

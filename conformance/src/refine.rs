@@ -22,14 +22,26 @@ use pilot_core::vocabulary::{DeviceId, ItemId};
 /// What travels with a message, unseen by the graphs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Evidence {
-    /// What was vouched for when it left, by its sender or by those whose policies it lists; in order.
-    pub claims: Vec<Claim>,
+    /// What its sender vouched for when it left.
+    pub claim: Option<Claim>,
+    /// What those vouched for whose policies it lists; in order.
+    pub listed: Vec<Claim>,
     /// How the item in it came about.
     pub provenance: Option<Provenance>,
     /// ν(sndr, i) when it left.
     pub value: Option<Value>,
     /// For a notice: up to which epoch the owner has taken back what she released.
     pub withdrawn: Option<Epoch>,
+}
+
+impl Evidence {
+    fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.claim.iter().chain(&self.listed)
+    }
+
+    fn has(&self, claim: &Claim) -> bool {
+        self.claim.as_ref() == Some(claim) || self.listed.binary_search(claim).is_ok()
+    }
 }
 
 /// A step that was taken.
@@ -119,12 +131,12 @@ pub fn refines(
         if let Some(handover) = claim.handover() {
             goes_with.value = state.value(handover.item).cloned();
         }
-        goes_with.claims.push(*claim);
+        goes_with.claim = Some(*claim);
     }
     if step.message.as_ref().is_some_and(|message| message.kind() == MessageKind::DownloadPolicies) {
         let passed_on =
             ghosts.uploaded.iter().map(|(sender, policy)| Claim::Request { sender: *sender, policy: *policy });
-        goes_with.claims.extend(passed_on);
+        goes_with.listed.extend(passed_on);
     }
     if let Some((message, item)) = action.message().and_then(notice) {
         if message.sender == device.id {
@@ -149,7 +161,7 @@ pub fn refines(
         }
     }
     for event in &step.events {
-        let is_vouched_for = event.claim().is_none_or(|claim| came_with.claims.binary_search(&claim).is_ok());
+        let is_vouched_for = event.claim().is_none_or(|claim| came_with.has(&claim));
         if !is_vouched_for || event.value().is_some_and(|value| *value != came_with.value) {
             return Err(Violation::Unvouched(event.clone()));
         }
@@ -157,7 +169,7 @@ pub fn refines(
         rules::apply(event, came_with.provenance, state, ghosts);
     }
     if step.events.is_empty() {
-        let to_pass_on = came_with.claims.iter().filter_map(|claim| match claim {
+        let to_pass_on = came_with.claims().filter_map(|claim| match claim {
             Claim::Request { sender, policy } => Some((*sender, *policy)),
             Claim::Send(_) | Claim::Transfer(_) => None,
         });

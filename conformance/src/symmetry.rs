@@ -300,11 +300,12 @@ impl Renaming<'_> {
         };
         let value = evidence.value.as_ref();
         let value = value.map(|value| message.item().map_or(value.clone(), |item| self.value(item, value)));
-        let mut claims: Vec<Claim> = evidence.claims.iter().map(|claim| self.claim(claim)).collect();
-        claims.sort_unstable();
+        let claim = evidence.claim.as_ref().map(|claim| self.claim(claim));
+        let mut listed: Vec<Claim> = evidence.listed.iter().map(|claim| self.claim(claim)).collect();
+        listed.sort_unstable();
         Transit {
             message: Message { sender: self.device(message.sender), receiver: self.device(message.receiver), body },
-            evidence: Evidence { claims, value, ..*evidence },
+            evidence: Evidence { claim, listed, value, ..*evidence },
         }
     }
 

@@ -10,7 +10,9 @@ use pilot_core::evidence::trace::{Checkpoint, Content};
 use pilot_core::graph::Label;
 use pilot_core::value::Time;
 
-use super::feed::{Entry, Heard, Unreadable};
+use super::feed::Unreadable;
+use super::mail::Vouch;
+use super::note::{Entry, Heard};
 use super::post::Mark;
 use super::replay::{Beat, Last, Replay};
 use super::report::{Arrow, Class, Evidence, Figures, Finding, Findings, MAX_FINDINGS, Unjudged, rules};
@@ -25,13 +27,10 @@ pub const SWEEP_SECONDS: u64 = 60;
 pub struct Court<'v> {
     pub(super) world: World<'v>,
     pub(super) replays: Vec<Replay>,
-    /// The number of the record in the order of the merge.
-    pub(super) turn: u64,
     pub(super) evidence: Evidence,
     pub(super) figures: Figures,
     pub(super) timeline: Timeline,
-    /// With their turns.
-    findings: Vec<(u64, Finding)>,
+    findings: Vec<Finding>,
     pub(super) more: Findings,
     unjudged: BTreeMap<(String, String, &'static str), u64>,
     pub(super) mentioned: BTreeSet<Digest>,
@@ -68,7 +67,6 @@ impl<'v> Court<'v> {
         Self {
             world,
             replays: Vec::new(),
-            turn: 0,
             evidence: Evidence::default(),
             figures: Figures::default(),
             timeline: Timeline::default(),
@@ -95,40 +93,49 @@ impl<'v> Court<'v> {
         }
     }
 
-    /// Keeps the first findings, and counts the others. Within a turn they are ordered by what they say, for the numbers of
-    /// items, and with them the order in which they are looked at, depend on which judge takes which trace, and when.
+    /// Keeps the first findings, and counts the others. They are ordered by when and where they were made, and then by what they
+    /// say, for the order in which they are found depends on which judge takes which trace, and when.
     fn cut_findings(&mut self) {
-        self.findings.sort_by_cached_key(|(turn, finding)| {
-            let Finding { class, rule, text, premise, policy, .. } = finding;
-            (*turn, *class, rule.clone(), text.clone(), premise.clone(), *policy)
+        self.findings.sort_by_cached_key(|finding| {
+            let Finding { class, device, record, time, rule, premise, text, policy, .. } = finding;
+            let place = (*time, device.clone(), *record);
+            (place, *class, rule.clone(), text.clone(), premise.clone(), *policy)
         });
-        for (_, cut) in self.findings.drain(self.findings.len().min(MAX_FINDINGS)..) {
+        for cut in self.findings.drain(self.findings.len().min(MAX_FINDINGS)..) {
             self.more.count(cut.class);
         }
     }
 
-    /// All findings in the order of their turns, as many as are shown, and how many more there are of each class.
+    /// All findings in their order, as many as are shown, and how many more there are of each class.
     pub fn take_findings(&mut self) -> (Vec<Finding>, Findings) {
         self.cut_findings();
-        (std::mem::take(&mut self.findings).into_iter().map(|(_, finding)| finding).collect(), self.more)
+        (std::mem::take(&mut self.findings), self.more)
     }
 
-    /// Judges a record of a trace.
-    pub fn hear(&mut self, at: usize, entry: &Entry, mark: Mark) {
+    /// Judges a record of a trace. Returns what is vouched for with the message that it sends, if any.
+    pub fn hear(&mut self, at: usize, entry: &Entry, mark: &Mark) -> Vouch {
         self.figures.records += 1;
-        let (record, time) = (entry.sequence, entry.time);
+        let Entry { sequence: record, time, heard, named, .. } = entry;
+        let (record, time) = (*record, *time);
         // An `open` says only that the device is back.
-        if !matches!(entry.content, Heard::Other(Content::Open(_))) {
+        if !matches!(heard, Heard::Other(content) if matches!(**content, Content::Open(_))) {
             self.sweep(at, record, time);
         }
         if let Some(replay) = self.replays.get_mut(at) {
             replay.run.seen = replay.run.seen.max(time);
         }
-        let content = match &entry.content {
-            Heard::Step(step) => return self.step(Told::of(at, record, time), step, mark),
-            Heard::Other(content) => content,
-        };
+        match heard {
+            Heard::Step(step) => return self.step(Told::of(at, record, time), step, named, mark),
+            Heard::Other(content) => self.hear_aside(at, record, time, content),
+        }
+        Vouch::default()
+    }
+
+    /// A record that is no step.
+    fn hear_aside(&mut self, at: usize, record: u64, time: Time, content: &Content) {
         match content {
+            // A step stands apart.
+            Content::Step(_) => {}
             Content::Open(open) => self.opened(Told::of(at, record, time), open),
             Content::Policy(bytes) => {
                 if self.world.lacks_words_of(bytes) {
@@ -137,7 +144,6 @@ impl<'v> Court<'v> {
                 }
             }
             Content::Resume(resume) => self.resumed(at, record, resume, time),
-            Content::Step(step) => self.step(Told::of(at, record, time), step, mark),
             Content::Checkpoint(checkpoint) => self.signed(Told::of(at, record, time), checkpoint),
             Content::Close { checkpoint, continues } => {
                 self.end_of_resumes(at, Told::of(at, record, time));
@@ -163,6 +169,7 @@ impl<'v> Court<'v> {
     }
 
     /// Something is wrong.
+    #[cold]
     pub(super) fn found(
         &mut self,
         class: Class,
@@ -202,7 +209,7 @@ impl<'v> Court<'v> {
         }
         self.timeline.finding(finding.time);
         self.mentioned.extend(finding.policy);
-        self.findings.push((self.turn, finding));
+        self.findings.push(finding);
         if self.findings.len() >= 2 * MAX_FINDINGS {
             self.cut_findings();
         }
@@ -210,7 +217,7 @@ impl<'v> Court<'v> {
 
     /// Whether anything was found to be damaged.
     pub fn has_damage(&self) -> bool {
-        self.findings.iter().any(|(_, finding)| finding.class == Class::Integrity)
+        self.findings.iter().any(|finding| finding.class == Class::Integrity)
     }
 
     /// A sealed trace cannot be read on.
@@ -222,6 +229,7 @@ impl<'v> Court<'v> {
     }
 
     /// Something could not be judged.
+    #[cold]
     pub(super) fn unjudged_at(&mut self, at: usize, premise: &str, why: &'static str) {
         let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
         self.unjudged(device.into(), premise, why);

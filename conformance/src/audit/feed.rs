@@ -1,56 +1,19 @@
 //! Second pass: the sealed records, read again in small pieces. The more traces there are, the smaller these are.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pilot_core::evidence::envelope::ChainHead;
-use pilot_core::evidence::trace::frame::FrameProblem;
-use pilot_core::evidence::trace::{Content, Frame, KnownNames, Record, Step};
-use pilot_core::value::Time;
+use pilot_core::evidence::trace::{Head, KnownNames, Reader, Record};
 
 use super::seal::Sealed;
 
-/// How many bytes of traces are read at once in all. A few times as many are in memory (`judges::PIECES`).
+/// How many bytes of traces are in memory, in all.
 const BUDGET_BYTES: usize = 32 << 20;
-/// How many bytes of one trace are read at once, at least and at most.
+/// How many bytes of one trace are in memory, at least and at most.
 const PIECE_BYTES: (usize, usize) = (4 << 10, 32 << 10);
-
-/// A sealed record.
-#[derive(Debug)]
-pub struct Entry {
-    /// How many records of the trace stand before it.
-    pub sequence: u64,
-    /// When it was made.
-    pub time: Time,
-    /// What it says.
-    pub content: Heard,
-    /// Its hash.
-    pub hash: ChainHead,
-}
-
-/// What a record says.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "almost all are steps, and the judge reads those that stand in a row faster"
-)]
-pub enum Heard {
-    /// A step.
-    Step(Step),
-    /// Anything else.
-    Other(Content),
-}
-
-impl Entry {
-    fn of(Record { sequence, time, content }: Record, hash: ChainHead) -> Self {
-        let content = match content {
-            Content::Step(step) => Heard::Step(*step),
-            other => Heard::Other(other),
-        };
-        Self { sequence, time, content, hash }
-    }
-}
 
 /// Why a sealed trace cannot be read on. Its chain is whole, so whoever wrote it has written nonsense, or it has changed
 /// since.
@@ -62,10 +25,7 @@ pub struct Unreadable {
     pub text: String,
 }
 
-/// Some records of a trace; none at its end.
-pub type Batch = Result<Vec<Entry>, Unreadable>;
-
-/// How many bytes of each of so many traces are read at once.
+/// How many bytes of each of so many traces are in memory.
 pub fn piece(traces: usize) -> usize {
     let (least, most) = PIECE_BYTES;
     (BUDGET_BYTES / traces.max(1)).clamp(least, most)
@@ -75,12 +35,12 @@ pub fn piece(traces: usize) -> usize {
 pub struct Cursor {
     files: Vec<PathBuf>,
     at: usize,
-    offset: u64,
     /// Where the sealed records end.
     end: Option<(usize, u64)>,
+    reader: Reader,
+    /// How many bytes of the file are read.
+    read: u64,
     piece: usize,
-    /// Why it cannot be read on, after the records that were read.
-    damage: Option<Unreadable>,
     /// Names that it says.
     names: KnownNames,
 }
@@ -88,77 +48,70 @@ pub struct Cursor {
 impl Cursor {
     /// The first record.
     pub fn new(trace: &Sealed, piece: usize) -> Self {
-        Self {
-            files: trace.files.files.clone(),
-            at: 0,
-            offset: 0,
-            end: trace.end,
-            piece,
-            damage: None,
-            names: KnownNames::default(),
-        }
+        let (files, end) = (trace.files.files.clone(), trace.end);
+        Self { files, at: 0, end, reader: Reader::new(), read: 0, piece, names: KnownNames::default() }
     }
 
-    /// Some records in place of those in `batch`; none at the end.
-    pub fn batch(&mut self, mut batch: Vec<Entry>, bytes: &mut Vec<u8>) -> Batch {
-        batch.clear();
-        if let Some(damage) = self.damage.take() {
-            return Err(damage);
-        }
-        let mut wanted = self.piece;
+    /// The next record and its hash; none at the end.
+    pub fn take_next(&mut self) -> Result<Option<(Record, ChainHead)>, Unreadable> {
         loop {
-            let Some(path) = self.files.get(self.at).cloned() else { return Ok(batch) };
-            let Some((last_file, end)) = self.end.filter(|(file, _)| self.at <= *file) else { return Ok(batch) };
-            let unreadable = |text: String| Unreadable { record: None, text: format!("`{}`: {text}", path.display()) };
-            read_at(&path, self.offset, wanted, bytes).map_err(|error| unreadable(error.to_string()))?;
-            let is_whole = bytes.len() < wanted;
-            if self.at == last_file {
-                bytes.truncate(usize::try_from(end.saturating_sub(self.offset)).unwrap_or(usize::MAX));
-            }
-            if bytes.is_empty() {
-                if self.at == last_file {
-                    return Ok(batch);
+            let path = self.files.get(self.at).map_or(Path::new("?"), PathBuf::as_path);
+            match self.reader.frame() {
+                Ok(Some((offset, frame))) => {
+                    let record = Record::from_bytes_with(frame.body, &mut self.names).map_err(|problem| {
+                        let number = Head::of(frame.body).map(|head| head.sequence);
+                        unreadable(path, number, &format_args!("byte {offset}: {problem}"))
+                    })?;
+                    return Ok(Some((record, frame.hash)));
                 }
-                (self.at, self.offset) = (self.at + 1, 0);
-                continue;
+                Ok(None) => {}
+                Err(error) => return Err(unreadable(path, None, &error)),
             }
-            let read = self.records(bytes, &mut batch);
-            let read = read.map_err(|(record, text)| Unreadable { record, ..unreadable(text) });
-            if batch.is_empty() {
-                read?;
-            } else {
-                // What stands before the damage is judged first.
-                self.damage = read.err();
-                return Ok(batch);
+            if !self.read_on()? {
+                return Ok(None);
             }
-            if is_whole {
-                return Err(unreadable("it has changed since its chain was verified".into()));
-            }
-            wanted = wanted.saturating_mul(4);
         }
     }
 
-    fn records(&mut self, bytes: &[u8], batch: &mut Vec<Entry>) -> Result<(), (Option<u64>, String)> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let problem = |problem: FrameProblem| (None, format!("byte {}: {problem}", self.offset));
-            let Some(frame) = Frame::first(rest).map_err(problem)? else { break };
-            let record = Record::from_bytes_with(frame.body, &mut self.names).map_err(|error| {
-                let head = pilot_core::evidence::trace::Head::of(frame.body);
-                (head.map(|head| head.sequence), format!("byte {}: {error}", self.offset))
-            })?;
-            batch.push(Entry::of(record, frame.hash));
-            self.offset = self.offset.saturating_add(frame.length as u64);
-            rest = rest.get(frame.length..).unwrap_or_default();
+    /// Reads the next piece; `false` at the end of what is sealed.
+    fn read_on(&mut self) -> Result<bool, Unreadable> {
+        let Some((last_file, end)) = self.end.filter(|(file, _)| self.at <= *file) else { return Ok(false) };
+        let Some(path) = self.files.get(self.at) else { return Ok(false) };
+        let most = if self.at == last_file { end.saturating_sub(self.read) } else { u64::MAX };
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(self.piece);
+        let length = self.reader.feed_by(most, |room| read_at(path, self.read, room));
+        let length = length.map_err(|error| unreadable(path, None, &error))?;
+        self.read = self.read.saturating_add(length as u64);
+        if length == 0 {
+            if self.reader.offset() != self.read {
+                return Err(unreadable(path, None, &"it has changed since its chain was verified"));
+            }
+            if self.at == last_file {
+                return Ok(false);
+            }
+            (self.at, self.read) = (self.at + 1, 0);
+            self.reader.restart();
         }
-        Ok(())
+        Ok(true)
     }
 }
 
-fn read_at(path: &PathBuf, offset: u64, length: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
+fn unreadable(path: &Path, record: Option<u64>, problem: &dyn Display) -> Unreadable {
+    Unreadable { record, text: format!("`{}`: {problem}", path.display()) }
+}
+
+/// Files are opened anew for each piece, for there may be more of them than can be open at once.
+fn read_at(path: &Path, offset: u64, room: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
-    bytes.clear();
-    bytes.reserve(length);
-    file.take(length as u64).read_to_end(bytes).map(drop)
+    let mut length = 0;
+    while let Some(rest) = room.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
 }

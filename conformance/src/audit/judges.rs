@@ -1,94 +1,78 @@
-//! Several judges at work, each with traces of its own: it reads them, and judges the records that have had their turn.
+//! Several judges at work, each with traces of its own.
 //!
 //! ```text
-//!   judge:  reads a piece of a trace ──── notes ───►  merge and post: whose turn is it, and where did it come from?
-//!   judge:  judges the records of a trace  ◄──── orders ────┘
+//!   judge:  reads some records of a trace ──── notes ───►  merge and post: in which order did it all happen?
+//!   judge:  judges them, one after the other  ◄── marks, of what arrives: where did it come from?
 //!   judge:  of a message that arrives  ◄── what was vouched for ──  the judge of who sent it
 //! ```
 //!
-//! A judge takes many orders at once and judges them trace by trace: what belongs to a device is then still in the processor's
-//! cache. It needs another judge only for what was vouched for when a message left, and that had its turn before. If it is not
-//! there yet, the judge holds the trace back and goes on with the others. What had its turn first, of all that is not judged,
-//! needs nobody, so nobody waits for ever. Findings bear the number of their turn, so a report is the same whoever judges, and when.
+//! A judge that has read some records judges them at once, as far as they concern nobody else: they are still in the
+//! processor's cache. Where a message arrives it needs a mark, and what was vouched for when the message left. If that is not
+//! there yet, the judge holds the trace back and goes on with the others. Who has nothing to judge and nothing to read goes on
+//! with the merge, if nobody else does; who finds nothing at all to do sleeps until somebody has done something.
 //!
-//! The next piece of a trace is asked for when the last one is taken, and read when few enough of its pieces are in memory.
+//! Nobody waits for ever. Of all records that are read and not judged, the first in the order of the merge has its mark, or
+//! needs none, and whatever it needs of others came before. So it can be judged, and then its trace can be read on.
+//!
+//! What is found depends on the traces alone, so a report is the same whoever judges, and when.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use pilot_core::vocabulary::DeviceId;
-
+use super::bell::{Alarm, Bell};
 use super::court::{Court, Filter};
 use super::facts::Facts;
-use super::feed::{self, Cursor, Entry, Unreadable};
-use super::mail::Sent;
-use super::merge;
-use super::note::Note;
-use super::post::{Mark, Origin, Post};
+use super::feed::{self, Cursor, Unreadable};
+use super::mail::Sheets;
+use super::merge::{Desk, Merge, More};
+use super::note::{Entry, Notes, Scribe, Tie};
+use super::post::{Mark, Post};
 use super::replay::Replay;
 use super::seal::Sealed;
 use super::world::World;
 
 /// The most judges; more threads than that are no help.
 pub const MAX_JUDGES: usize = 256;
-/// How many orders are given to a judge at once. Fewer, if the merge has to wait for notes.
-const ORDERS: usize = 1024;
-/// How many pieces of a trace are in memory at once.
-const PIECES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
+/// How many records of a trace are read at once, unless there are very many traces.
+const BATCH: NonZeroUsize = NonZeroUsize::MIN.saturating_add(31);
+/// The fewest.
+const LEAST_BATCH: usize = 4;
+/// How many batches are in memory at once, in all traces together. Each has its share; the longer it is, the more.
+const BATCHES: usize = 1 << 10;
+/// How many marks are handed over to a judge at once. Fewer, where the merge cannot go on.
+const MARKS: usize = 128;
 
 /// How traces are judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Judges {
     /// How many judges there are.
     pub count: NonZeroUsize,
-    /// How many orders each is given at once, at most.
-    pub orders: usize,
-    /// How many pieces of a trace are in memory at once, at most.
-    pub pieces: NonZeroUsize,
+    /// How many records of a trace are read at once, at most.
+    pub batch: NonZeroUsize,
+    /// How many batches are in memory at once, in all traces together. Each trace may have one in any case.
+    pub batches: usize,
 }
 
 impl Judges {
     /// So many, at their usual work.
     pub const fn new(count: NonZeroUsize) -> Self {
-        Self { count, orders: ORDERS, pieces: PIECES }
+        Self { count, batch: BATCH, batches: BATCHES }
     }
-}
 
-/// What a judge is to do.
-enum Task {
-    /// Read on in a trace.
-    Read(usize),
-    /// Judge records.
-    Judge(Vec<Order>),
-}
-
-/// The next record of a trace has its turn.
-struct Order {
-    /// How many had theirs before.
-    turn: u64,
-    /// The place of the trace among those of the judge.
-    trace: usize,
-    what: What,
-}
-
-impl Order {
-    /// The message whose sender is not judged yet.
-    fn awaited(&self) -> Option<&Arc<Sent>> {
-        match &self.what {
-            What::Record(Mark { origin: Origin::Matched(sent), .. }) => Some(sent).filter(|sent| !sent.is_judged()),
-            What::Record(_) | What::Unreadable(_) => None,
-        }
+    /// How many records of each of so many traces are read at once.
+    fn batch(&self, traces: usize) -> usize {
+        let (most, share) = (self.batch.get(), self.batches.saturating_mul(self.batch.get()) / traces.max(1));
+        share.clamp(LEAST_BATCH.min(most), most)
     }
-}
 
-enum What {
-    Record(Mark),
-    /// There is none: the trace cannot be read on.
-    Unreadable(Unreadable),
+    /// How many batches of a trace are in memory at once that has so many of all records.
+    fn ahead(&self, records: u64, all: u64) -> usize {
+        let share = self.batches as u128 * u128::from(records) / u128::from(all.max(1));
+        usize::try_from(share).unwrap_or(usize::MAX).max(1)
+    }
 }
 
 /// Judges every sealed record; returns the judges.
@@ -100,296 +84,355 @@ pub fn judge_all<'v>(
     judged: &AtomicU64,
 ) -> Vec<Court<'v>> {
     let count = judges.count.get().min(MAX_JUDGES).min(traces.len()).max(1);
-    let piece = feed::piece(traces.len());
+    let shares = shares(traces, count);
+    let hall = Hall {
+        merge: Mutex::new(Merging {
+            merge: Merge::new(Post::new(traces, facts), traces.len()),
+            marks: (0..count).map(|_| Vec::new()).collect(),
+        }),
+        trays: traces.iter().map(|_| Mutex::default()).collect(),
+        desks: (0..count).map(|_| Mutex::default()).collect(),
+        shares: &shares,
+        bell: Bell::default(),
+        judged,
+    };
+    let (all, batch) = (traces.iter().map(records).sum(), judges.batch(traces.len()));
     std::thread::scope(|scope| {
-        let (mut benches, mut tasks) = (Vec::new(), Vec::new());
-        for _ in 0..count {
-            let (send, receive) = mpsc::channel();
-            tasks.push(send);
-            benches.push((Bench::new(facts, filter.clone(), judges.pieces), receive));
-        }
-        let mut feeds = Vec::new();
-        for (trace, judge) in traces.iter().zip(shares(traces, count)) {
-            let (send, notes) = mpsc::channel();
-            if let (Some((bench, _)), Some(tasks)) = (benches.get_mut(judge), tasks.get(judge)) {
-                let number = bench.take_on(trace, piece, send);
-                let _ = tasks.send(Task::Read(number));
-                feeds.push(Feed { judge, number, notes, batch: Vec::new().into_iter(), is_over: false });
+        let mut benches: Vec<_> = (0..count).map(|at| Bench::new(at, &hall, facts, filter.clone(), batch)).collect();
+        for (at, (trace, judge)) in traces.iter().zip(&shares).enumerate() {
+            if let Some(bench) = benches.get_mut(*judge) {
+                bench.take_on(at, trace, feed::piece(traces.len()), judges.ahead(records(trace), all));
             }
         }
-        let threads: Vec<_> =
-            benches.into_iter().map(|(bench, tasks)| scope.spawn(move || bench.work(&tasks))).collect();
-        let outbox = tasks.iter().map(|_| Vec::new()).collect();
-        merge::merge(Post::new(traces, facts), feeds, Desks { tasks, outbox, most: judges.orders, turn: 0 }, judged);
+        let threads: Vec<_> = benches.into_iter().map(|bench| scope.spawn(move || bench.work())).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
 }
 
+fn records(trace: &Sealed) -> u64 {
+    trace.standing.records
+}
+
 /// Which judge takes which trace: the longest first, each to who has least to do.
 fn shares(traces: &[Sealed], judges: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..traces.len()).collect();
-    let records = |at: &usize| traces.get(*at).map_or(0, |trace| trace.standing.records);
-    order.sort_by_key(|at| std::cmp::Reverse(records(at)));
+    let mut order: Vec<(usize, &Sealed)> = traces.iter().enumerate().collect();
+    order.sort_by_key(|(_, trace)| std::cmp::Reverse(records(trace)));
     let (mut shares, mut load) = (vec![0; traces.len()], vec![0_u64; judges]);
-    for at in order {
+    for (at, trace) in order {
         let least = load.iter().enumerate().min_by_key(|(_, load)| **load).map_or(0, |(judge, _)| judge);
         if let (Some(share), Some(load)) = (shares.get_mut(at), load.get_mut(least)) {
             *share = least;
-            *load = load.saturating_add(records(&at));
+            *load = load.saturating_add(records(trace));
         }
     }
     shares
 }
 
-/// Where orders for the judges are collected.
-pub struct Desks {
-    tasks: Vec<Sender<Task>>,
-    outbox: Vec<Vec<Order>>,
-    /// How many are given to a judge at once.
-    most: usize,
-    turn: u64,
+/// What judges have in common.
+struct Hall<'h> {
+    merge: Mutex<Merging<'h>>,
+    /// Notes of each trace that nobody has taken yet.
+    trays: Vec<Mutex<Tray>>,
+    /// Marks for each judge, with their traces.
+    desks: Vec<Mutex<Vec<(usize, Mark)>>>,
+    /// Which judge has which trace.
+    shares: &'h [usize],
+    bell: Bell,
+    /// How many records are judged.
+    judged: &'h AtomicU64,
 }
 
-impl Desks {
-    fn order(&mut self, judge: usize, trace: usize, what: What) {
-        let Some(orders) = self.outbox.get_mut(judge) else { return };
-        orders.push(Order { turn: self.turn, trace, what });
-        self.turn += 1;
-        if orders.len() >= self.most {
-            let orders = std::mem::replace(orders, Vec::with_capacity(self.most));
-            self.give(judge, Task::Judge(orders));
-        }
-    }
-
-    fn give(&self, judge: usize, task: Task) {
-        // An error means that the judge has ended, which it does only by a panic: that is everybody's end.
-        let _ = self.tasks.get(judge).map(|tasks| tasks.send(task));
-    }
-
-    /// Everything that was ordered is given out. To be called before anybody is waited for.
-    pub fn flush(&mut self) {
-        for judge in 0..self.outbox.len() {
-            let orders = self.outbox.get_mut(judge).map(std::mem::take).unwrap_or_default();
-            if !orders.is_empty() {
-                self.give(judge, Task::Judge(orders));
-            }
-        }
-    }
+struct Merging<'h> {
+    merge: Merge<'h>,
+    /// Marks that are not handed over yet, for each judge.
+    marks: Vec<Vec<(usize, Mark)>>,
 }
 
-type Notes = Result<Vec<Note>, Unreadable>;
-
-/// The notes on the records of one trace, in their order.
-pub struct Feed {
-    judge: usize,
-    number: usize,
-    notes: Receiver<Notes>,
-    batch: std::vec::IntoIter<Note>,
+#[derive(Default)]
+struct Tray {
+    notes: VecDeque<Notes>,
     is_over: bool,
 }
 
-impl Feed {
-    /// The note on the next record.
-    pub fn peek(&mut self, desks: &mut Desks) -> Option<&Note> {
-        if self.batch.as_slice().is_empty() && !self.is_over {
-            self.refill(desks);
+impl Hall<'_> {
+    /// Goes on with the merge, unless somebody else does. Whether there was something to do.
+    fn merge(&self) -> bool {
+        let mut merge = match self.merge.try_lock() {
+            Ok(merge) => merge,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let Merging { merge, marks } = &mut *merge;
+        let mut round = Round { hall: self, marks };
+        let is_any = merge.go_on(&mut round);
+        (0..self.desks.len()).for_each(|judge| round.hand_over(judge));
+        is_any
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Who panics ends everything; until then it does not matter what it leaves behind.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who goes on with the merge goes from tray to tray, and then from desk to desk.
+struct Round<'r, 'h> {
+    hall: &'r Hall<'h>,
+    marks: &'r mut Vec<Vec<(usize, Mark)>>,
+}
+
+impl Round<'_, '_> {
+    /// A judge gets its marks.
+    fn hand_over(&mut self, judge: usize) {
+        if let (Some(marks), Some(desk)) = (self.marks.get_mut(judge), self.hall.desks.get(judge))
+            && !marks.is_empty()
+        {
+            lock(desk).append(marks);
+            self.hall.bell.ring();
         }
-        self.batch.as_slice().first()
+    }
+}
+
+impl Desk for Round<'_, '_> {
+    fn notes(&mut self, trace: usize) -> More {
+        let Some(tray) = self.hall.trays.get(trace) else { return More::Over };
+        let mut tray = lock(tray);
+        match tray.notes.pop_front() {
+            Some(notes) => More::Notes(notes),
+            None if tray.is_over => More::Over,
+            None => More::Later,
+        }
     }
 
-    /// The same, and on to the next.
-    pub fn take(&mut self) -> Option<Note> {
-        self.batch.next()
-    }
-
-    /// The record whose note was taken has its turn.
-    pub fn order(&self, mark: Mark, desks: &mut Desks) {
-        desks.order(self.judge, self.number, What::Record(mark));
-    }
-
-    fn refill(&mut self, desks: &mut Desks) {
-        let notes = self.notes.try_recv().or_else(|error| match error {
-            TryRecvError::Empty => {
-                desks.flush();
-                self.notes.recv()
-            }
-            TryRecvError::Disconnected => Err(mpsc::RecvError),
-        });
-        match notes {
-            Ok(Ok(batch)) => {
-                self.batch = batch.into_iter();
-                desks.give(self.judge, Task::Read(self.number));
-            }
-            Ok(Err(damage)) => {
-                self.is_over = true;
-                desks.order(self.judge, self.number, What::Unreadable(damage));
-            }
-            Err(mpsc::RecvError) => self.is_over = true,
+    fn mark(&mut self, trace: usize, mark: Mark) {
+        let Some(judge) = self.hall.shares.get(trace).copied() else { return };
+        let Some(marks) = self.marks.get_mut(judge) else { return };
+        marks.push((trace, mark));
+        if marks.len() >= MARKS {
+            self.hand_over(judge);
         }
     }
 }
 
 /// A judge with its traces.
-struct Bench<'v> {
+struct Bench<'v, 'h> {
+    number: usize,
+    hall: &'h Hall<'h>,
     facts: &'v Facts<'v>,
     court: Court<'v>,
-    traces: Vec<Pile>,
-    /// Traces whose next order can be carried out.
+    piles: Vec<Pile>,
+    /// The place of each trace among the piles.
+    places: Vec<Option<usize>>,
+    /// Marks that are being taken. Empty in between.
+    marks: Vec<(usize, Mark)>,
+    /// Piles that can be read on.
+    unread: VecDeque<usize>,
+    /// Piles whose next record can perhaps be judged.
     ready: VecDeque<usize>,
-    /// Traces whose next order waits for another judge.
+    /// Piles whose next record waits for what another judge has to say.
     held: Vec<usize>,
-    /// How many pieces of a trace are in memory, at most.
-    pieces: NonZeroUsize,
-    /// Lists that records were in, to be used again.
-    empty: Vec<Vec<Entry>>,
-    bytes: Vec<u8>,
+    /// How many records of a trace are read at once.
+    batch: usize,
+    judged: u64,
 }
 
 /// The records of a trace that are read and not judged.
 struct Pile {
-    device: Option<DeviceId>,
+    trace: usize,
     cursor: Cursor,
-    /// `None` once there is nothing more.
-    notes: Option<Sender<Notes>>,
-    batches: VecDeque<Vec<Entry>>,
-    /// Another piece is asked for, and there are enough.
-    is_read_due: bool,
-    /// How many records of the first batch are judged.
-    done: usize,
-    orders: VecDeque<Order>,
+    scribe: Scribe,
+    /// How many batches are in memory at once, at most.
+    ahead: usize,
+    batches: VecDeque<Batch>,
+    marks: VecDeque<Mark>,
+    is_read: bool,
+    is_held: bool,
 }
 
-impl<'v> Bench<'v> {
-    fn new(facts: &'v Facts<'v>, filter: Filter, pieces: NonZeroUsize) -> Self {
-        let court = Court::new(World::new(facts), filter);
-        let (traces, ready, held) = (Vec::new(), VecDeque::new(), Vec::new());
-        Self { facts, court, traces, ready, held, pieces, empty: Vec::new(), bytes: Vec::new() }
+/// Some records of a trace.
+struct Batch {
+    entries: Vec<Entry>,
+    /// How many of them are judged.
+    judged: usize,
+    /// What they have sent.
+    sheets: Sheets,
+    /// Why the trace cannot be read on after them.
+    damage: Option<Unreadable>,
+}
+
+impl<'v, 'h> Bench<'v, 'h> {
+    fn new(number: usize, hall: &'h Hall<'h>, facts: &'v Facts<'v>, filter: Filter, batch: usize) -> Self {
+        Self {
+            number,
+            hall,
+            facts,
+            court: Court::new(World::new(facts), filter),
+            piles: Vec::new(),
+            places: vec![None; hall.shares.len()],
+            marks: Vec::new(),
+            unread: VecDeque::new(),
+            ready: VecDeque::new(),
+            held: Vec::new(),
+            batch,
+            judged: 0,
+        }
     }
 
-    /// Another trace, and its place here.
-    fn take_on(&mut self, trace: &Sealed, piece: usize, notes: Sender<Notes>) -> usize {
-        let device = trace.device().and_then(|name| Some((name, self.facts.device(name)?)));
-        if let Some((name, id)) = device {
-            let mut replay = Replay::new(name.clone(), id);
-            replay.run.is_unknown = trace.standing.first != 0;
-            self.court.replays.push(replay);
-        }
-        self.traces.push(Pile {
-            device: device.map(|(_, id)| id),
+    /// Another trace, of which so many bytes and so many batches of records are in memory at once.
+    fn take_on(&mut self, at: usize, trace: &Sealed, piece: usize, ahead: usize) {
+        let Some((name, id)) = trace.device().and_then(|name| Some((name, self.facts.device(name)?))) else {
+            // Nobody waits for the notes of what nobody judges.
+            self.hall.trays.get(at).into_iter().for_each(|tray| lock(tray).is_over = true);
+            return;
+        };
+        let mut replay = Replay::new(name.clone(), id);
+        replay.run.is_unknown = trace.standing.first != 0;
+        self.court.replays.push(replay);
+        let place = self.piles.len();
+        self.places.get_mut(at).into_iter().for_each(|known| *known = Some(place));
+        self.unread.push_back(place);
+        self.piles.push(Pile {
+            trace: at,
             cursor: Cursor::new(trace, piece),
-            notes: Some(notes),
+            scribe: Scribe::new(id),
+            ahead,
             batches: VecDeque::new(),
-            is_read_due: false,
-            done: 0,
-            orders: VecDeque::new(),
+            marks: VecDeque::new(),
+            is_read: false,
+            is_held: false,
         });
-        self.traces.len() - 1
     }
 
-    fn work(mut self, tasks: &Receiver<Task>) -> Court<'v> {
+    fn work(mut self) -> Court<'v> {
+        let _alarm = Alarm::of(&self.hall.bell);
         loop {
-            let task = if self.held.is_empty() { tasks.recv().ok() } else { tasks.try_recv().ok() };
-            match task {
-                Some(Task::Read(trace)) => self.read(trace),
-                Some(Task::Judge(orders)) => orders.into_iter().for_each(|order| self.accept(order)),
-                None if self.held.is_empty() => return self.court,
-                None => self.wait(),
+            let heard = self.hall.bell.heard();
+            self.take_marks();
+            let is_read = self.read_all();
+            let is_judged = self.judge_all();
+            if is_read || is_judged || self.hall.merge() {
+                self.hall.bell.ring();
+            } else if self.is_over() || !self.hall.bell.sleep(heard) {
+                return self.court;
             }
-            self.judge_ready();
         }
     }
 
-    fn accept(&mut self, order: Order) {
-        let trace = order.trace;
-        let Some(pile) = self.traces.get_mut(trace) else { return };
-        if pile.orders.is_empty() {
-            self.ready.push_back(trace);
-        }
-        pile.orders.push_back(order);
+    fn is_over(&self) -> bool {
+        self.piles.iter().all(|pile| pile.is_read && pile.batches.is_empty())
     }
 
-    /// Waits until the earliest of those that are held back can be judged. Its sender had its turn before, so that comes.
-    fn wait(&self) {
-        let first = |trace: &usize| self.traces.get(*trace).and_then(|pile| pile.orders.front());
-        let earliest = self.held.iter().filter_map(first).min_by_key(|order| order.turn);
-        if let Some(sent) = earliest.and_then(Order::awaited) {
-            sent.vouch();
+    fn take_marks(&mut self) {
+        let Some(desk) = self.hall.desks.get(self.number) else { return };
+        std::mem::swap(&mut *lock(desk), &mut self.marks);
+        for (trace, mark) in self.marks.drain(..) {
+            let Some(place) = self.places.get(trace).copied().flatten() else { continue };
+            let Some(pile) = self.piles.get_mut(place) else { continue };
+            // Who has none waits for one, if for anything.
+            if pile.marks.is_empty() {
+                self.ready.push_back(place);
+            }
+            pile.marks.push_back(mark);
         }
     }
 
-    /// Judges until every order that is left waits for another judge.
-    fn judge_ready(&mut self) {
+    /// Reads on where there is room. Whether there was any.
+    fn read_all(&mut self) -> bool {
+        let is_any = !self.unread.is_empty();
+        while let Some(place) = self.unread.pop_front() {
+            self.read(place);
+        }
+        is_any
+    }
+
+    /// Reads as many batches of a trace as may be in memory.
+    fn read(&mut self, place: usize) {
+        let Some(pile) = self.piles.get_mut(place) else { return };
+        while !pile.is_read && pile.batches.len() < pile.ahead {
+            if pile.batches.is_empty() {
+                self.ready.push_back(place);
+            }
+            let notes = pile.read(self.batch, self.facts);
+            if let Some(tray) = self.hall.trays.get(pile.trace) {
+                let mut tray = lock(tray);
+                tray.notes.extend((!notes.notes.is_empty()).then_some(notes));
+                tray.is_over = pile.is_read;
+            }
+        }
+    }
+
+    /// Judges what can be judged. Whether there was anything.
+    fn judge_all(&mut self) -> bool {
+        let before = self.judged;
         loop {
-            self.ready.extend(self.held.extract_if(.., |trace| {
-                let next = self.traces.get(*trace).and_then(|pile| pile.orders.front());
-                next.is_none_or(|order| order.awaited().is_none())
-            }));
+            let is_released = |place: &mut usize| {
+                let pile = self.piles.get_mut(*place).filter(|pile| !pile.is_early());
+                pile.map(|pile| pile.is_held = false).is_some()
+            };
+            self.ready.extend(self.held.extract_if(.., is_released));
             if self.ready.is_empty() {
-                return;
+                break;
             }
-            while let Some(trace) = self.ready.pop_front() {
-                self.judge_trace(trace);
+            while let Some(place) = self.ready.pop_front() {
+                self.judge(place);
             }
         }
+        let count = self.judged - before;
+        self.hall.judged.fetch_add(count, Ordering::Relaxed);
+        count > 0
     }
 
-    /// Judges the records of a trace that have their turns, up to one that waits for another judge.
-    fn judge_trace(&mut self, trace: usize) {
-        while let Some(pile) = self.traces.get_mut(trace) {
-            let Some(next) = pile.orders.front() else { return };
-            if next.awaited().is_some() {
-                return self.held.push(trace);
+    /// Judges the records of a trace, up to one that needs something of others which is not there yet.
+    fn judge(&mut self, place: usize) {
+        let Some(pile) = self.piles.get_mut(place).filter(|pile| !pile.is_held) else { return };
+        while let Some(batch) = pile.batches.front_mut() {
+            while let Some(entry) = batch.entries.get(batch.judged) {
+                let mut mark = None;
+                if entry.tie == Tie::Arrives {
+                    match pile.marks.front() {
+                        None => return,
+                        Some(mark) if mark.is_early() => {
+                            pile.is_held = true;
+                            return self.held.push(place);
+                        }
+                        Some(_) => mark = pile.marks.pop_front(),
+                    }
+                }
+                let vouch = self.court.hear(place, entry, mark.as_ref().unwrap_or(&Mark::NOTHING));
+                if let Tie::Leaves(kind, item) = entry.tie {
+                    batch.sheets.of(kind).vouch(item, vouch);
+                }
+                batch.judged += 1;
+                self.judged += 1;
             }
-            let Some(order) = pile.orders.pop_front() else { return };
-            self.judge(order);
+            if let Some(damage) = &batch.damage {
+                self.court.unreadable(place, damage);
+            }
+            pile.batches.pop_front();
+            self.unread.push_back(place);
         }
     }
+}
 
-    fn read(&mut self, trace: usize) {
-        let Some(pile) = self.traces.get_mut(trace) else { return };
-        pile.is_read_due = pile.batches.len() >= self.pieces.get();
-        if pile.is_read_due {
-            return;
+impl Pile {
+    /// Reads some records, and takes notes of them.
+    fn read(&mut self, most: usize, facts: &Facts<'_>) -> Notes {
+        let mut entries = Vec::with_capacity(most);
+        let mut damage = None;
+        while entries.len() < most && !self.is_read {
+            match self.cursor.take_next() {
+                Ok(Some((record, hash))) => entries.push(self.scribe.note(record, hash, facts)),
+                Ok(None) => self.is_read = true,
+                Err(unreadable) => (damage, self.is_read) = (Some(unreadable), true),
+            }
         }
-        let Some((notes, device)) = pile.notes.as_ref().zip(pile.device) else {
-            pile.notes = None;
-            return;
-        };
-        let batch = pile.cursor.batch(self.empty.pop().unwrap_or_default(), &mut self.bytes);
-        let is_last = batch.as_ref().map_or(true, Vec::is_empty);
-        let noted = batch.map(|batch| {
-            let noted = batch.iter().map(|entry| Note::of(entry, device, self.facts)).collect();
-            pile.batches.push_back(batch);
-            noted
-        });
-        // An error means that the merge has ended.
-        let _ = notes.send(noted);
-        if is_last {
-            pile.notes = None;
-        }
+        let notes = self.scribe.take();
+        self.batches.push_back(Batch { entries, judged: 0, sheets: notes.sheets.clone(), damage });
+        notes
     }
 
-    fn judge(&mut self, order: Order) {
-        let Order { turn, trace, what } = order;
-        let Some(pile) = self.traces.get_mut(trace) else { return };
-        self.court.turn = turn;
-        let mark = match what {
-            What::Record(mark) => mark,
-            What::Unreadable(damage) => return self.court.unreadable(trace, &damage),
-        };
-        if let Some(entry) = pile.batches.front().and_then(|batch| batch.get(pile.done)) {
-            self.court.hear(trace, entry, mark);
-            pile.done += 1;
-        }
-        if pile.batches.front().is_some_and(|batch| batch.len() <= pile.done) {
-            pile.done = 0;
-            if let Some(mut judged) = pile.batches.pop_front() {
-                judged.clear();
-                self.empty.push(judged);
-            }
-            if pile.is_read_due {
-                self.read(trace);
-            }
-        }
+    /// Whether the next record needs what was vouched for when its message left, and that is not said yet.
+    fn is_early(&self) -> bool {
+        self.marks.front().is_some_and(Mark::is_early)
     }
 }

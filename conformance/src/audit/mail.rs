@@ -5,18 +5,20 @@
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use pilot_core::graph::MessageKind;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::{Epoch, PolicyId, Provenance};
 use pilot_core::value::Time;
-use pilot_core::vocabulary::DeviceId;
+use pilot_core::vocabulary::{DeviceId, Id as _};
 
 /// The most messages that are remembered.
-pub const MAX_IN_FLIGHT: usize = 1 << 19;
+pub const MAX_IN_FLIGHT: usize = 1 << 20;
 /// How far clocks of devices may differ, in seconds: twice what an envelope allows.
 pub const CLOCK_SKEW: u64 = 240;
 /// For how long a message is remembered that only asks or answers, in seconds.
@@ -24,13 +26,24 @@ const KEPT_SECONDS: u64 = 3_600;
 /// For how long a broadcast is remembered: its epoch, the window after it, and clocks that differ.
 const BROADCAST_SECONDS: u64 = (1 + Epoch::WINDOW) * Epoch::SECONDS + 3 * CLOCK_SKEW;
 
-/// By what the two ends of a message are known to belong together.
+/// By what the two ends of a message are known to belong together: three numbers, because nothing is looked up more often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Key {
+pub struct Key(u64, u64, u64);
+
+impl Key {
     /// The envelope's id, and who sent it if a mesh file lists it: nobody else can take its place.
-    Id(MessageId, Option<DeviceId>),
-    /// A radio frame has none: whose item, for whom, under which policy, when.
-    Broadcast(u32, DeviceId, PolicyId, Epoch),
+    pub fn id(id: MessageId, sender: Option<DeviceId>) -> Self {
+        let number = u128::from_be_bytes(id.0);
+        // INVARIANT: the lowest bit of the last number tells ids and broadcasts apart.
+        let sender = sender.map_or(0, |sender| sender.index() as u64 + 1);
+        Self((number >> 64) as u64, number as u64, sender << 1)
+    }
+
+    /// A radio frame has none: whose item (the number of an opening), for whom, under which policy, when.
+    pub fn broadcast(opening: u32, receiver: DeviceId, policy: PolicyId, epoch: Epoch) -> Self {
+        let parties = (u64::from(opening) << 32) | receiver.index() as u64;
+        Self(parties, epoch.0, ((policy.index() as u64) << 1) | 1)
+    }
 }
 
 /// A message that was sent.
@@ -44,35 +57,126 @@ pub struct Sent {
     pub receiver: Whom,
     /// Its policy.
     pub policy: Option<PolicyId>,
-    /// When the owner released what is in it.
-    pub epoch: Option<Epoch>,
-    /// What it takes back.
-    pub withdrawal: Option<Withdrawal>,
     /// The hash of its record.
     pub hash: ChainHead,
+    /// If it is about an item, its place among those of its sheet that are.
+    pub item: Option<u32>,
+}
+
+/// What is sent with an item, or about one.
+#[derive(Debug)]
+pub struct About {
+    /// What it says of it.
+    pub part: Part,
     vouch: OnceLock<Vouch>,
 }
 
-impl Sent {
-    /// A message whose sender is not judged yet.
-    pub const fn new(kind: MessageKind, sender: DeviceId, receiver: Whom, hash: ChainHead) -> Self {
-        let vouch = OnceLock::new();
-        Self { kind, sender, receiver, policy: None, epoch: None, withdrawal: None, hash, vouch }
+/// Which releases of an item a message is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The one that it brings: when the owner released it.
+    Released(Epoch),
+    /// Those that it takes back.
+    TakenBack(Withdrawal),
+}
+
+/// Messages that a batch of records has sent. They stand together, where the judge of their sender puts them; who receives one
+/// looks there.
+#[derive(Debug, Default)]
+pub struct Sheet {
+    sent: Vec<Sent>,
+    about: Vec<About>,
+}
+
+/// All of them. A sheet is kept until the last message on it is forgotten, so broadcasts, which are forgotten first, have one of
+/// their own.
+#[derive(Debug, Clone, Default)]
+pub struct Sheets {
+    broadcasts: Arc<Sheet>,
+    others: Arc<Sheet>,
+}
+
+impl Sheets {
+    /// What is written on them from now on is the next batch's. Returns those of this one.
+    pub fn turn_over(&mut self) -> Self {
+        let next = |sheet: &Arc<Sheet>| Arc::new(sheet.as_large_as());
+        let next = Self { broadcasts: next(&self.broadcasts), others: next(&self.others) };
+        std::mem::replace(self, next)
     }
 
-    /// Whether it is about an item, so that its sender vouches for something.
-    pub const fn has_item(&self) -> bool {
-        matches!(self.kind, MessageKind::Broadcast | MessageKind::Send | MessageKind::Withdraw)
+    /// The one for messages of this kind.
+    pub const fn of(&self, kind: MessageKind) -> &Arc<Sheet> {
+        if let MessageKind::Broadcast = kind { &self.broadcasts } else { &self.others }
     }
 
-    /// Whether what its sender vouches for is known.
+    /// One more message. Returns its place on its sheet, and if it is about an item, its place among those there that are.
+    pub fn add(&mut self, sent: Sent, part: Option<Part>) -> (u32, Option<u32>) {
+        let sheet = if let MessageKind::Broadcast = sent.kind { &mut self.broadcasts } else { &mut self.others };
+        // INVARIANT: nobody else has it before the batch is complete.
+        Arc::get_mut(sheet).map_or((u32::MAX, None), |sheet| sheet.add(sent, part))
+    }
+}
+
+impl Sheet {
+    /// An empty one, with room for as many messages.
+    fn as_large_as(&self) -> Self {
+        Self { sent: Vec::with_capacity(self.sent.len()), about: Vec::with_capacity(self.about.len()) }
+    }
+
+    fn add(&mut self, sent: Sent, part: Option<Part>) -> (u32, Option<u32>) {
+        let place = |length| u32::try_from(length).unwrap_or(u32::MAX);
+        let item = part.map(|_| place(self.about.len()));
+        self.about.extend(part.map(|part| About { part, vouch: OnceLock::new() }));
+        self.sent.push(Sent { item, ..sent });
+        (place(self.sent.len() - 1), item)
+    }
+
+    /// What the sender vouches for with the message at this place among those about items. Said once, when its step is judged.
+    pub fn vouch(&self, item: u32, vouch: Vouch) {
+        // INVARIANT: one judge judges it, once.
+        let _ = self.about.get(item as usize).map(|about| about.vouch.set(vouch));
+    }
+}
+
+/// A message on a sheet.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    sheet: Arc<Sheet>,
+    place: u32,
+}
+
+impl Letter {
+    /// The one at this place.
+    pub fn of(sheet: &Arc<Sheet>, place: u32) -> Option<Self> {
+        ((place as usize) < sheet.sent.len()).then(|| Self { sheet: Arc::clone(sheet), place })
+    }
+
+    fn about(&self) -> Option<&About> {
+        self.sheet.about.get(self.item? as usize)
+    }
+
+    /// Which releases of an item it is about.
+    pub fn part(&self) -> Option<Part> {
+        self.about().map(|about| about.part)
+    }
+
+    /// Whether nothing more is to be heard of its sender.
     pub fn is_judged(&self) -> bool {
-        !self.has_item() || self.vouch.get().is_some()
+        self.about().is_none_or(|about| about.vouch.get().is_some())
     }
 
-    /// What was vouched for. Blocks until the sender is judged.
-    pub fn vouch(&self) -> Option<&Vouch> {
-        self.has_item().then(|| self.vouch.wait())
+    /// What was vouched for, as far as it is known.
+    pub fn vouch(&self) -> Vouch {
+        self.about().and_then(|about| about.vouch.get()).copied().unwrap_or_default()
+    }
+}
+
+impl Deref for Letter {
+    type Target = Sent;
+
+    #[expect(clippy::indexing_slicing, reason = "there is none without its place")]
+    fn deref(&self) -> &Sent {
+        &self.sheet.sent[self.place as usize]
     }
 }
 
@@ -89,93 +193,84 @@ pub enum Whom {
 
 /// What was vouched for when a message left.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Vouch {
+pub enum Vouch {
+    /// Nothing.
+    #[default]
+    Nothing,
     /// How the item in it came about.
-    pub provenance: Option<Provenance>,
+    Item(Provenance),
     /// For a notice: up to which epoch the owner has taken back what she released.
-    pub withdrawn: Option<Epoch>,
+    Notice(Epoch),
 }
 
-/// The sender's judge owes the receiver's what was vouched for. Who drops it vouches for nothing.
-#[derive(Debug)]
-pub struct Pledge(Arc<Sent>);
-
-impl Pledge {
-    /// For a message that is about an item; there is one for each.
-    pub fn new(sent: &Arc<Sent>) -> Option<Self> {
-        sent.has_item().then(|| Self(Arc::clone(sent)))
-    }
-
-    /// Redeems it.
-    pub fn redeem(self, vouch: Vouch) {
-        // INVARIANT: nobody else has it, so it was not redeemed before.
-        let _ = self.0.vouch.set(vouch);
-    }
-}
-
-impl Drop for Pledge {
-    fn drop(&mut self) {
-        // Nobody waits for ever. If it was redeemed, that stays.
-        let _ = self.0.vouch.set(Vouch::default());
-    }
+/// Whether a message may arrive at any time after it was sent. Items do, and what takes something back is said until it is
+/// acknowledged.
+pub const fn is_lasting(kind: MessageKind) -> bool {
+    matches!(kind, MessageKind::Send | MessageKind::Withdraw | MessageKind::WithdrawPolicy)
 }
 
 /// Messages under way.
 #[derive(Debug, Default)]
 pub struct Mail {
     sent: Table,
-    /// Broadcasts, and when each is forgotten. Times come almost in order, so the order of sending is good enough.
-    broadcasts: VecDeque<(Time, Key)>,
-    /// Likewise, what asks or answers, and what has arrived once.
-    short: VecDeque<(Time, Key)>,
-    /// Notices and items that have not arrived: they may do so at any time.
+    /// Broadcasts, by their numbers, and when each is forgotten. Times come almost in order, so the order of sending is good
+    /// enough.
+    broadcasts: VecDeque<(Time, u32)>,
+    /// Likewise, what asks or answers.
+    short: VecDeque<(Time, u32)>,
+    /// Items, and what takes something back, that have not arrived: they may do so at any time.
     lasting: VecDeque<Key>,
+    /// Those that have arrived once, and when each is forgotten.
+    arrived: VecDeque<(Time, Key)>,
     /// How many were forgotten although they might still arrive.
     pub forgotten: u64,
 }
 
 impl Mail {
-    /// A message leaves.
-    pub fn send(&mut self, key: Key, sent: Arc<Sent>, now: Time) {
+    /// A message of this kind leaves.
+    pub fn send(&mut self, key: Key, kind: MessageKind, letter: Letter, now: Time) {
         let after = |seconds| Time::from_unix(now.unix().saturating_add(seconds));
-        let kind = sent.kind;
-        if self.sent.insert(key, sent) {
-            match (key, kind) {
-                (Key::Broadcast(..), _) => self.broadcasts.push_back((after(BROADCAST_SECONDS), key)),
-                (_, MessageKind::Withdraw | MessageKind::Send) => self.lasting.push_back(key),
-                _ => self.short.push_back((after(KEPT_SECONDS), key)),
+        if let Some(number) = self.sent.insert(Row { key, letter, has_arrived: false }) {
+            match kind {
+                MessageKind::Broadcast => self.broadcasts.push_back((after(BROADCAST_SECONDS), number)),
+                kind if is_lasting(kind) => self.lasting.push_back(key),
+                _ => self.short.push_back((after(KEPT_SECONDS), number)),
             }
         }
         self.forget(now);
     }
 
     /// What was sent under a key.
-    pub fn find(&self, key: &Key) -> Option<&Arc<Sent>> {
-        self.sent.get(key)
+    pub fn find(&self, key: &Key) -> Option<&Letter> {
+        self.sent.get(key).map(|row| &row.letter)
     }
 
-    /// A message has arrived. It may do so again, for links duplicate, but not for ever.
+    /// One of those that may arrive at any time has. It may do so again, for links duplicate, but not for ever.
     pub fn arrived(&mut self, key: Key, now: Time) {
-        let kind = self.sent.get(&key).map(|sent| sent.kind);
-        if matches!(kind, Some(MessageKind::Withdraw | MessageKind::Send)) && self.sent.arrives_first(&key) {
-            self.short.push_back((Time::from_unix(now.unix().saturating_add(KEPT_SECONDS)), key));
+        if self.sent.arrives_first(&key) {
+            self.arrived.push_back((Time::from_unix(now.unix().saturating_add(KEPT_SECONDS)), key));
         }
     }
 
     fn forget(&mut self, now: Time) {
         for order in [&mut self.broadcasts, &mut self.short] {
             while order.front().is_some_and(|(until, _)| *until <= now) {
-                if let Some((_, key)) = order.pop_front() {
-                    self.sent.remove(&key);
-                }
+                order.pop_front().into_iter().for_each(|(_, number)| self.sent.remove(number));
+            }
+        }
+        while self.arrived.front().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, key)) = self.arrived.pop_front() {
+                self.sent.remove_key(&key);
             }
         }
         while self.sent.len() > MAX_IN_FLIGHT {
-            let broadcasts = &mut self.broadcasts;
-            let oldest = self.lasting.pop_front().or_else(|| Some(self.short.pop_front()?.1));
-            let Some(key) = oldest.or_else(|| Some(broadcasts.pop_front()?.1)) else { break };
-            if self.sent.remove(&key) {
+            if let Some(key) = self.lasting.pop_front() {
+                self.forgotten += u64::from(self.sent.remove_key(&key));
+            } else if let Some((_, number)) = self.short.pop_front().or_else(|| self.broadcasts.pop_front()) {
+                self.sent.remove(number);
                 self.forgotten += 1;
+            } else {
+                break;
             }
         }
         // What has arrived and is forgotten has left its key behind.
@@ -190,7 +285,7 @@ impl Mail {
 #[derive(Debug, Default)]
 struct Table {
     numbers: HashTable<u32>,
-    sent: Vec<Option<Row>>,
+    rows: Rows,
     free: Vec<u32>,
     hashing: DefaultHashBuilder,
 }
@@ -198,7 +293,7 @@ struct Table {
 #[derive(Debug)]
 struct Row {
     key: Key,
-    sent: Arc<Sent>,
+    letter: Letter,
     has_arrived: bool,
 }
 
@@ -207,57 +302,87 @@ impl Table {
         self.numbers.len()
     }
 
-    fn get(&self, key: &Key) -> Option<&Arc<Sent>> {
-        let number = self.numbers.find(self.hashing.hash_one(key), is(&self.sent, key))?;
-        self.sent.get(*number as usize)?.as_ref().map(|row| &row.sent)
+    fn number(&self, key: &Key) -> Option<u32> {
+        let is_it = |number: &u32| self.rows.get(*number).is_some_and(|row| row.key == *key);
+        self.numbers.find(self.hashing.hash_one(key), is_it).copied()
+    }
+
+    fn get(&self, key: &Key) -> Option<&Row> {
+        self.rows.get(self.number(key)?)
     }
 
     /// Whether it is there and has not arrived before; from now on it has.
     fn arrives_first(&mut self, key: &Key) -> bool {
-        let number = self.numbers.find(self.hashing.hash_one(key), is(&self.sent, key)).copied();
-        let row = number.and_then(|number| self.sent.get_mut(number as usize)?.as_mut());
+        let number = self.number(key);
+        let row = number.and_then(|number| self.rows.place(number)?.as_mut());
         row.is_some_and(|row| !std::mem::replace(&mut row.has_arrived, true))
     }
 
-    /// Whether the key is new; if not, what was sent is replaced.
-    fn insert(&mut self, key: Key, sent: Arc<Sent>) -> bool {
-        let hash = self.hashing.hash_one(key);
-        let row = Row { key, sent, has_arrived: false };
-        if let Some(number) = self.numbers.find(hash, is(&self.sent, &key)) {
-            if let Some(place) = self.sent.get_mut(*number as usize) {
-                *place = Some(row);
-            }
-            return false;
-        }
+    /// The number of the row, if its key is new; if not, it takes the place of the other.
+    fn insert(&mut self, row: Row) -> Option<u32> {
         // INVARIANT: there are never more than `MAX_IN_FLIGHT` and one.
-        let number = self.free.pop().unwrap_or_else(|| u32::try_from(self.sent.len()).unwrap_or(u32::MAX));
-        match self.sent.get_mut(number as usize) {
-            Some(place) => *place = Some(row),
-            None => self.sent.push(Some(row)),
+        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        let new = self.free.last().copied().unwrap_or(next);
+        let Self { numbers, rows, free, hashing } = self;
+        let is_it = |number: &u32| rows.get(*number).is_some_and(|known| known.key == row.key);
+        let hash_of = |number: &u32| rows.get(*number).map_or(0, |row| hashing.hash_one(row.key));
+        match numbers.entry(hashing.hash_one(row.key), is_it, hash_of) {
+            Entry::Occupied(known) => {
+                let number = *known.get();
+                rows.put(number, row);
+                None
+            }
+            Entry::Vacant(place) => {
+                place.insert(new);
+                free.pop();
+                rows.put(new, row);
+                Some(new)
+            }
         }
-        let Self { numbers, sent, hashing, .. } = self;
-        let hash_of = |number: &u32| match sent.get(*number as usize) {
-            Some(Some(row)) => hashing.hash_one(row.key),
-            Some(None) | None => 0,
-        };
-        numbers.insert_unique(hash, number, hash_of);
-        true
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Some(row) = self.rows.place(number).and_then(Option::take) else { return };
+        if let Ok(found) = self.numbers.find_entry(self.hashing.hash_one(row.key), |other| *other == number) {
+            found.remove();
+        }
+        self.free.push(number);
     }
 
     /// Whether there was one.
-    fn remove(&mut self, key: &Key) -> bool {
-        let found = self.numbers.find_entry(self.hashing.hash_one(key), is(&self.sent, key));
-        let Ok(found) = found else { return false };
-        let (number, _) = found.remove();
-        if let Some(place) = self.sent.get_mut(number as usize) {
-            *place = None;
-        }
-        self.free.push(number);
-        true
+    fn remove_key(&mut self, key: &Key) -> bool {
+        let number = self.number(key);
+        number.into_iter().for_each(|number| self.remove(number));
+        number.is_some()
     }
 }
 
-/// Whether a number is that of a key.
-fn is<'t>(sent: &'t [Option<Row>], key: &'t Key) -> impl Fn(&u32) -> bool + 't {
-    move |number| matches!(sent.get(*number as usize), Some(Some(row)) if row.key == *key)
+/// Rows by their numbers, in blocks: when there are more of them, none has to move.
+#[derive(Debug, Default)]
+struct Rows(Vec<Vec<Option<Row>>>);
+
+impl Rows {
+    const BLOCK: usize = 1 << 12;
+
+    fn get(&self, number: u32) -> Option<&Row> {
+        self.0.get(number as usize / Self::BLOCK)?.get(number as usize % Self::BLOCK)?.as_ref()
+    }
+
+    fn place(&mut self, number: u32) -> Option<&mut Option<Row>> {
+        self.0.get_mut(number as usize / Self::BLOCK)?.get_mut(number as usize % Self::BLOCK)
+    }
+
+    /// At a number that was used before, or at the next one.
+    fn put(&mut self, number: u32, row: Row) {
+        if let Some(place) = self.place(number) {
+            *place = Some(row);
+            return;
+        }
+        if self.0.last().is_none_or(|block| block.len() == Self::BLOCK) {
+            self.0.push(Vec::with_capacity(Self::BLOCK));
+        }
+        if let Some(block) = self.0.last_mut() {
+            block.push(Some(row));
+        }
+    }
 }

@@ -9,38 +9,66 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use pilot_core::value::Time;
 
-use super::judges::{Desks, Feed};
-use super::mail::CLOCK_SKEW;
-use super::note::Deed;
-use super::post::{Need, Post};
+use super::mail::{CLOCK_SKEW, Sheets};
+use super::note::{Deed, Note, Notes};
+use super::post::{Mark, Need, Post};
 
-/// How many records have had their turn before progress is reported.
-const REPORT_EVERY: u64 = 4096;
-
-/// Gives every record its turn.
-pub fn merge(mut post: Post<'_>, feeds: Vec<Feed>, desks: Desks, judged: &AtomicU64) {
-    let mut merge = Merge::new(feeds, desks);
-    let mut count = 0;
-    while merge.next(&mut post) {
-        count += 1;
-        if count % REPORT_EVERY == 0 {
-            judged.store(count, Ordering::Relaxed);
-        }
-    }
-    merge.desks.flush();
-    judged.store(count, Ordering::Relaxed);
+/// Where notes come from and marks go to.
+pub trait Desk {
+    /// More notes of a trace, if there are any yet.
+    fn notes(&mut self, trace: usize) -> More;
+    /// What the judge of a trace must know of its next message that arrives, or of what it takes over.
+    fn mark(&mut self, trace: usize, mark: Mark);
 }
 
-struct Merge {
+/// More notes of a trace.
+pub enum More {
+    /// These.
+    Notes(Notes),
+    /// Not yet.
+    Later,
+    /// There are no more.
+    Over,
+}
+
+/// The notes of one trace that have not had their turn.
+struct Feed {
+    notes: std::vec::IntoIter<Note>,
+    sheets: Sheets,
+    is_over: bool,
+}
+
+impl Feed {
+    /// Whether it is known what comes next.
+    fn is_known(&mut self, trace: usize, desk: &mut impl Desk) -> bool {
+        while self.notes.as_slice().is_empty() && !self.is_over {
+            match desk.notes(trace) {
+                More::Notes(Notes { notes, sheets }) => (self.notes, self.sheets) = (notes.into_iter(), sheets),
+                More::Later => return false,
+                More::Over => self.is_over = true,
+            }
+        }
+        true
+    }
+
+    /// The next note, if it is known.
+    fn peek(&self) -> Option<&Note> {
+        self.notes.as_slice().first()
+    }
+}
+
+/// The order, as far as it has come.
+pub struct Merge<'v> {
+    post: Post<'v>,
     feeds: Vec<Feed>,
-    desks: Desks,
-    /// The time of each trace's next record; `None` at its end.
+    /// Traces of which it is not known what comes next. Until it is, nothing has its turn.
+    unknown: Vec<usize>,
+    /// The time of each trace's next note; `None` at its end.
     next: Vec<Option<Time>>,
-    /// Traces whose next record can have its turn, the earliest first.
+    /// Traces whose next note can have its turn, the earliest first.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
     /// For each trace, who waits for it.
     waiting: Vec<Vec<Waiting>>,
@@ -57,18 +85,60 @@ struct Waiting {
     need: Need,
 }
 
-impl Merge {
-    fn new(mut feeds: Vec<Feed>, mut desks: Desks) -> Self {
-        let first = |feed: &mut Feed| feed.peek(&mut desks).map(|note| note.time);
-        let next: Vec<Option<Time>> = feeds.iter_mut().map(first).collect();
-        let ready = next.iter().enumerate().filter_map(|(at, time)| Some(Reverse(((*time)?, at)))).collect();
-        let waiting = vec![Vec::new(); feeds.len()];
-        let is_patient = vec![true; feeds.len()];
-        Self { feeds, desks, next, ready, waiting, held: BTreeSet::new(), is_patient }
+impl<'v> Merge<'v> {
+    /// Nothing has had its turn yet.
+    pub fn new(post: Post<'v>, traces: usize) -> Self {
+        let feed = |_| Feed { notes: Vec::new().into_iter(), sheets: Sheets::default(), is_over: false };
+        Self {
+            post,
+            feeds: (0..traces).map(feed).collect(),
+            unknown: (0..traces).collect(),
+            next: vec![None; traces],
+            ready: BinaryHeap::new(),
+            waiting: vec![Vec::new(); traces],
+            held: BTreeSet::new(),
+            is_patient: vec![true; traces],
+        }
     }
 
-    /// Gives one record its turn; `false` when there is none left.
-    fn next(&mut self, post: &mut Post<'_>) -> bool {
+    /// Gives notes their turns, as many as can have them by now. Whether there were any.
+    pub fn go_on(&mut self, desk: &mut impl Desk) -> bool {
+        let mut is_any = false;
+        while self.is_all_known(desk) && self.give_turn(desk) {
+            is_any = true;
+        }
+        is_any
+    }
+
+    /// Whether it is known of every trace what comes next.
+    fn is_all_known(&mut self, desk: &mut impl Desk) -> bool {
+        while let Some(at) = self.unknown.last().copied() {
+            if !self.feeds.get_mut(at).is_none_or(|feed| feed.is_known(at, desk)) {
+                return false;
+            }
+            self.unknown.pop();
+            let next = self.see_next(at);
+            self.ready.extend(next.map(|time| Reverse((time, at))));
+            self.release_who_waits_for(at, next);
+        }
+        true
+    }
+
+    /// It is known what comes next in a trace: its time.
+    fn see_next(&mut self, at: usize) -> Option<Time> {
+        let note = self.feeds.get(at).and_then(Feed::peek);
+        if let Some(Deed::Open { seen }) = note.map(|note| &note.deed) {
+            self.post.opens_next(at, *seen);
+        }
+        let next = note.map(|note| note.time);
+        if let (Some(known), Some(is_patient)) = (self.next.get_mut(at), self.is_patient.get_mut(at)) {
+            (*known, *is_patient) = (next, true);
+        }
+        next
+    }
+
+    /// Gives one note its turn; `false` when there is none left.
+    fn give_turn(&mut self, desk: &mut impl Desk) -> bool {
         loop {
             let earliest = self.ready.peek().map(|Reverse((time, _))| *time);
             // Whoever waits much longer than clocks can differ waits in vain: its sender waits, too.
@@ -81,13 +151,10 @@ impl Merge {
             }
             let Some(Reverse((time, at))) = self.ready.peek().copied() else { return false };
             let Some(feed) = self.feeds.get_mut(at) else { return false };
-            let Some(note) = feed.peek(&mut self.desks) else {
-                self.ready.pop();
-                continue;
-            };
-            if let Some(need) = post.need(note).filter(|need| !post.is_met(need)) {
+            let need = feed.peek().and_then(|note| self.post.need(note));
+            if let Some(need) = need.filter(|need| !self.post.is_met(need)) {
                 let sender = self.next.get(need.from).copied().flatten();
-                let patience = post.patience(&need);
+                let patience = self.post.patience(&need);
                 let may_come = sender.is_some_and(|next| next.unix() <= time.unix().saturating_add(patience));
                 let is_patient = self.is_patient.get(at).copied().unwrap_or(false);
                 if may_come && is_patient && need.from != at {
@@ -96,27 +163,23 @@ impl Merge {
                     continue;
                 }
             }
-            if let Some(note) = feed.take() {
-                let mark = post.handle(at, note);
-                feed.order(mark, &mut self.desks);
+            let mark = feed.notes.next().and_then(|note| self.post.handle(at, note, &feed.sheets));
+            if let Some(mark) = mark {
+                desk.mark(at, mark);
             }
-            self.advance(at, post);
+            self.advance(at, desk);
             return true;
         }
     }
 
-    /// The first record of those that are ready has had its turn.
-    fn advance(&mut self, at: usize, post: &mut Post<'_>) {
+    /// The first of those that are ready has had its turn.
+    fn advance(&mut self, at: usize, desk: &mut impl Desk) {
         let Some(feed) = self.feeds.get_mut(at) else { return };
-        let next = feed.peek(&mut self.desks).map(|note| {
-            if matches!(note.deed, Deed::Open) {
-                post.opens_next(at);
-            }
-            note.time
-        });
-        if let (Some(known), Some(is_patient)) = (self.next.get_mut(at), self.is_patient.get_mut(at)) {
-            (*known, *is_patient) = (next, true);
+        if !feed.is_known(at, desk) {
+            self.ready.pop();
+            return self.unknown.push(at);
         }
+        let next = self.see_next(at);
         // It stays the first if nobody else is earlier: to put another in its place costs less than to take it out.
         if let Some(mut first) = self.ready.peek_mut() {
             match next {
@@ -124,10 +187,14 @@ impl Merge {
                 None => drop(PeekMut::pop(first)),
             }
         }
+        self.release_who_waits_for(at, next);
+    }
+
+    fn release_who_waits_for(&mut self, at: usize, next: Option<Time>) {
         let Some(waiting) = self.waiting.get_mut(at).filter(|waiting| !waiting.is_empty()) else { return };
         let is_over = |one: &Waiting| {
-            let until = one.time.unix().saturating_add(post.patience(&one.need));
-            post.is_met(&one.need) || next.is_none_or(|next| next.unix() > until)
+            let until = one.time.unix().saturating_add(self.post.patience(&one.need));
+            self.post.is_met(&one.need) || next.is_none_or(|next| next.unix() > until)
         };
         waiting.retain(|one| {
             let is_released = is_over(one);

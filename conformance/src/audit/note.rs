@@ -1,27 +1,24 @@
 //! What a record has to do with other traces: all that the merge and the post need to know of it. Records themselves stay
 //! with the judge of their trace.
 
-use std::sync::Arc;
-
-use pilot_core::evidence::envelope::MessageId;
-use pilot_core::evidence::trace::action::{Body as Said, Message, Offer, Party};
-use pilot_core::evidence::trace::{Action, Content, Step};
+use pilot_core::evidence::DeviceName;
+use pilot_core::evidence::envelope::{ChainHead, MessageId};
+use pilot_core::evidence::trace::action::{Body as Said, Message, Offer, Party, Release};
+use pilot_core::evidence::trace::{Action, Content, Record, Step};
 use pilot_core::graph::MessageKind;
-use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::PolicyId;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::DeviceId;
 
 use super::facts::Facts;
-use super::feed::{Entry, Heard};
-use super::mail::{Key, Sent, Whom};
+use super::mail::{Key, Part, Sent, Sheets, Whom};
 
 /// Both ends of a message, where one is missing.
 pub const ENDS: &str = "every ↓ has its ↑";
 /// Nobody else can know what the sender had.
 const SENDER: &str = "the sender's premises of SEND and TRANSFER";
 
-/// A record, as far as others are concerned.
+/// A record, as far as others are concerned. Most are not.
 #[derive(Debug)]
 pub struct Note {
     /// When it was made.
@@ -33,10 +30,11 @@ pub struct Note {
 /// What a record says, as far as others are concerned.
 #[derive(Debug)]
 pub enum Deed {
-    /// A policy or a checkpoint.
-    Aside,
     /// The device begins to run, or its next file begins.
-    Open,
+    Open {
+        /// The latest time of a record before.
+        seen: Time,
+    },
     /// The device, or its file, ends.
     Close {
         /// Whether there is another file.
@@ -44,18 +42,29 @@ pub enum Deed {
     },
     /// What a run begins with: the policies that were published before.
     Resume(Vec<PolicyId>),
-    /// A step that concerns nobody else.
-    Alone,
+    /// A run has begun: nothing more is said of what it begins with.
+    Begun,
     /// A step that takes over policies without a message.
     Restore(Vec<Offered>),
-    /// A message leaves. Without a key its other end is not looked for.
-    Send(Option<Key>, Arc<Sent>),
+    /// A message leaves.
+    Send(Leaving),
     /// A message arrives.
     Receive(Arrival),
 }
 
 /// A policy that somebody else works under; what has no number is `None`.
 pub type Offered = (Option<DeviceId>, Option<PolicyId>);
+
+/// A message that leaves.
+#[derive(Debug)]
+pub struct Leaving {
+    /// What it is.
+    pub kind: MessageKind,
+    /// By what both of its ends are known, if its other end can be looked for, and its place on the sheet.
+    pub key: Option<(Key, u32)>,
+    /// For an upload or a request, who vouches for what.
+    pub vouch: Option<(DeviceId, PolicyId)>,
+}
 
 /// A message that arrives.
 #[derive(Debug)]
@@ -74,58 +83,232 @@ pub struct Arrival {
     pub offers: Vec<Offered>,
 }
 
-impl Note {
-    /// Of a record in the trace of a device.
-    pub fn of(entry: &Entry, device: DeviceId, facts: &Facts<'_>) -> Self {
-        let deed = match &entry.content {
-            Heard::Step(step) => step_deed(step, entry, device, facts),
-            Heard::Other(Content::Open(_)) => Deed::Open,
-            Heard::Other(Content::Close { continues, .. }) => Deed::Close { continues: *continues },
-            Heard::Other(Content::Resume(resume)) => {
+/// What a batch of records has to do with other traces.
+#[derive(Debug)]
+pub struct Notes {
+    /// A note on each record that concerns others, in their order.
+    pub notes: Vec<Note>,
+    /// The messages that leave.
+    pub sheets: Sheets,
+}
+
+/// Who and what a message names, in numbers, as far as everybody knows them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Named {
+    /// Who sent it, if it says a name.
+    pub sender: Option<DeviceId>,
+    /// Who is to have it, likewise.
+    pub receiver: Option<DeviceId>,
+    /// Its policy.
+    pub policy: Option<PolicyId>,
+}
+
+/// What a judge must know of others before a record can be judged, or owes them afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tie {
+    /// Nothing.
+    None,
+    /// The post must say where it came from.
+    Arrives,
+    /// Somebody may want to know what was vouched for with it: what it is, and its place among the messages of its sheet that
+    /// are about items.
+    Leaves(MessageKind, u32),
+}
+
+/// A sealed record, as its judge keeps it.
+#[derive(Debug)]
+pub struct Entry {
+    /// How many records of the trace stand before it.
+    pub sequence: u64,
+    /// When it was made.
+    pub time: Time,
+    /// What it says.
+    pub heard: Heard,
+    /// What others have to do with it.
+    pub tie: Tie,
+    /// What it names.
+    pub named: Named,
+}
+
+/// What a record says.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "almost all are steps, and a judge reads those that stand in a row faster"
+)]
+pub enum Heard {
+    /// A step.
+    Step(Step),
+    /// Anything else.
+    Other(Box<Content>),
+}
+
+/// Takes the notes of one trace.
+pub struct Scribe {
+    device: DeviceId,
+    seen: Time,
+    is_resuming: bool,
+    notes: Vec<Note>,
+    sheets: Sheets,
+    known: KnownDevices,
+}
+
+impl Scribe {
+    /// Of the trace of a device.
+    pub fn new(device: DeviceId) -> Self {
+        Self {
+            device,
+            seen: Time::default(),
+            is_resuming: false,
+            notes: Vec::new(),
+            sheets: Sheets::default(),
+            known: KnownDevices::default(),
+        }
+    }
+
+    /// Takes a note of a record, if it concerns others.
+    pub fn note(&mut self, record: Record, hash: ChainHead, facts: &Facts<'_>) -> Entry {
+        let Record { sequence, time, content } = record;
+        let seen = self.seen;
+        self.seen = seen.max(time);
+        let (mut tie, mut named) = (Tie::None, Named::default());
+        let step = match content {
+            Content::Step(step) => step,
+            other => {
+                self.aside(&other, seen, time, facts);
+                return Entry { sequence, time, heard: Heard::Other(Box::new(other)), tie, named };
+            }
+        };
+        let deed = match &step.action {
+            Action::Send(message) => {
+                named = Named::of(message, &mut self.known, facts);
+                self.leaving(message, &named, hash, facts).map(|(leaving, item)| {
+                    tie = item.map_or(Tie::None, |item| Tie::Leaves(leaving.kind, item));
+                    Deed::Send(leaving)
+                })
+            }
+            Action::Receive(message, _) => {
+                (tie, named) = (Tie::Arrives, Named::of(message, &mut self.known, facts));
+                Some(Deed::Receive(arrival(message, &named, facts)))
+            }
+            Action::Restore { offers, .. } => {
+                tie = Tie::Arrives;
+                Some(Deed::Restore(offered(offers, facts)))
+            }
+            Action::Init { .. }
+            | Action::ChangeOwn { .. }
+            | Action::Admit { .. }
+            | Action::Tau
+            | Action::Expire { .. }
+            | Action::Forget { .. } => None,
+        };
+        let has_begun = std::mem::take(&mut self.is_resuming);
+        let deed = deed.or(has_begun.then_some(Deed::Begun));
+        self.notes.extend(deed.map(|deed| Note { time, deed }));
+        Entry { sequence, time, heard: Heard::Step(*step), tie, named }
+    }
+
+    /// Likewise of what is no step.
+    fn aside(&mut self, content: &Content, seen: Time, time: Time, facts: &Facts<'_>) {
+        let deed = match content {
+            Content::Policy(_) | Content::Checkpoint(_) | Content::Step(_) => return,
+            Content::Open(_) => Deed::Open { seen },
+            Content::Close { continues, .. } => Deed::Close { continues: *continues },
+            Content::Resume(resume) => {
                 Deed::Resume(resume.published.iter().filter_map(|digest| facts.policy(digest)).collect())
             }
-            Heard::Other(Content::Policy(_) | Content::Checkpoint(_) | Content::Step(_)) => Deed::Aside,
         };
-        Self { time: entry.time, deed }
+        self.is_resuming = matches!(deed, Deed::Resume(_));
+        self.notes.push(Note { time, deed });
     }
-}
 
-fn step_deed(step: &Step, entry: &Entry, device: DeviceId, facts: &Facts<'_>) -> Deed {
-    match &step.action {
-        Action::Send(message) => {
-            let key = match &message.body {
+    /// The notes since the last time.
+    pub fn take(&mut self) -> Notes {
+        // The next ones are likely to be about as many.
+        let next = Vec::with_capacity(self.notes.len());
+        Notes { notes: std::mem::replace(&mut self.notes, next), sheets: self.sheets.turn_over() }
+    }
+
+    /// A message leaves. If it is about an item, also its place among those of the sheet that are.
+    fn leaving(
+        &mut self,
+        message: &Message,
+        named: &Named,
+        hash: ChainHead,
+        facts: &Facts<'_>,
+    ) -> Option<(Leaving, Option<u32>)> {
+        let key = match &message.body {
+            Said::Broadcast(release) => {
+                let opened = facts.opening(&release.item.pseudonym);
                 // Only she can release it, whoever says so.
-                Said::Broadcast(release) => {
-                    let owner = facts.opening(&release.item.pseudonym).map(|(_, owner)| owner);
-                    key(message, facts).filter(|_| owner == Some(device))
-                }
-                _ => message.id.map(|id| id_key(id, Some(device), facts)),
-            };
-            let (kind, policy, epoch, withdrawal) = contents(&message.body, facts);
-            let mut sent = Sent::new(kind, device, whom(&message.receiver, message, facts), entry.hash);
-            (sent.policy, sent.epoch, sent.withdrawal) = (policy, epoch, withdrawal);
-            Deed::Send(key, Arc::new(sent))
+                opened.filter(|(_, owner)| *owner == self.device).and_then(|(opening, _)| named.frame(opening, release))
+            }
+            _ => message.id.map(|id| id_key(id, Some(self.device), facts)),
+        };
+        let (kind, policy) = (message.body.kind(), named.policy);
+        let is_voucher = matches!(kind, MessageKind::UploadPolicy | MessageKind::Request);
+        let vouch = policy.filter(|_| is_voucher).map(|policy| (self.device, policy));
+        if key.is_none() && vouch.is_none() {
+            return None;
         }
-        Action::Receive(message, _) => Deed::Receive(arrival(message, facts)),
-        Action::Restore { offers, .. } => Deed::Restore(offered(offers, facts)),
-        Action::Init { .. }
-        | Action::ChangeOwn { .. }
-        | Action::Admit { .. }
-        | Action::Tau
-        | Action::Expire { .. }
-        | Action::Forget { .. } => Deed::Alone,
+        let mut about = None;
+        let key = key.map(|key| {
+            let receiver = whom(&message.receiver, named.receiver, message, facts);
+            let sent = Sent { kind, sender: self.device, receiver, policy, hash, item: None };
+            let (place, item) = self.sheets.add(sent, part(&message.body));
+            about = item;
+            (key, place)
+        });
+        Some((Leaving { kind, key, vouch }, about))
     }
 }
 
-fn arrival(message: &Message, facts: &Facts<'_>) -> Arrival {
-    let from = match whom(&message.sender, message, facts) {
+/// Devices that were named before. A trace names the same few in almost every record.
+#[derive(Default)]
+struct KnownDevices([Option<(DeviceName, Option<DeviceId>)>; 32]);
+
+impl KnownDevices {
+    fn device(&mut self, name: &DeviceName, facts: &Facts<'_>) -> Option<DeviceId> {
+        // Most differ in their last letter, or in their length.
+        let place = name.as_str().bytes().next_back().map_or(0, |last| usize::from(last) + 7 * name.as_str().len());
+        let place = self.0.get_mut(place % 32)?;
+        match place {
+            Some((known, device)) if known == name => *device,
+            _ => {
+                let device = facts.device(name);
+                *place = Some((name.clone(), device));
+                device
+            }
+        }
+    }
+}
+
+impl Named {
+    fn of(message: &Message, known: &mut KnownDevices, facts: &Facts<'_>) -> Self {
+        let mut device = |party: &Party| if let Party::Device(name) = party { known.device(name, facts) } else { None };
+        let policy = match &message.body {
+            Said::Send(release) | Said::Broadcast(release) => facts.policy(&release.policy),
+            Said::Request { policy } | Said::UploadPolicy { policy, .. } | Said::WithdrawPolicy { policy } => {
+                facts.policy(policy)
+            }
+            Said::RequestPolicies | Said::DownloadPolicies { .. } | Said::Withdraw { .. } => None,
+        };
+        Self { sender: device(&message.sender), receiver: device(&message.receiver), policy }
+    }
+
+    /// By what both ends of a broadcast are known.
+    fn frame(&self, opening: u32, release: &Release) -> Option<Key> {
+        Some(Key::broadcast(opening, self.receiver?, self.policy?, release.epoch))
+    }
+}
+
+fn arrival(message: &Message, named: &Named, facts: &Facts<'_>) -> Arrival {
+    let from = match whom(&message.sender, named.sender, message, facts) {
         Whom::Known(sender) => facts.trace(sender),
         Whom::Unknown | Whom::Anonymous => None,
     };
     let (vouch, offers) = match &message.body {
-        Said::UploadPolicy { policy, .. } | Said::Request { policy } => {
-            (Some((named(&message.sender, facts), facts.policy(policy))), Vec::new())
-        }
+        Said::UploadPolicy { .. } | Said::Request { .. } => (Some((named.sender, named.policy)), Vec::new()),
         Said::DownloadPolicies { added, .. } => (None, offered(added, facts)),
         _ => (None, Vec::new()),
     };
@@ -139,8 +322,14 @@ fn arrival(message: &Message, facts: &Facts<'_>) -> Arrival {
         }
         (_, Party::Owner | Party::Connection(_)) => &(ENDS, "the sender is anonymous, and her trace is not here"),
     };
-    let kind = contents(&message.body, facts).0;
-    Arrival { kind, key: key(message, facts), from, unjudged, vouch, offers }
+    let key = match &message.body {
+        Said::Broadcast(release) => {
+            let opened = facts.opening(&release.item.pseudonym);
+            opened.and_then(|(opening, _)| named.frame(opening, release))
+        }
+        _ => message.id.map(|id| id_key(id, named.sender, facts)),
+    };
+    Arrival { kind: message.body.kind(), key, from, unjudged, vouch, offers }
 }
 
 fn offered<'o>(offers: impl IntoIterator<Item = &'o Offer>, facts: &Facts<'_>) -> Vec<Offered> {
@@ -148,9 +337,9 @@ fn offered<'o>(offers: impl IntoIterator<Item = &'o Offer>, facts: &Facts<'_>) -
 }
 
 /// Who somebody is, as far as everybody knows.
-fn whom(party: &Party, message: &Message, facts: &Facts<'_>) -> Whom {
+fn whom(party: &Party, named: Option<DeviceId>, message: &Message, facts: &Facts<'_>) -> Whom {
     match party {
-        Party::Device(name) => facts.device(name).map_or(Whom::Unknown, Whom::Known),
+        Party::Device(_) => named.map_or(Whom::Unknown, Whom::Known),
         Party::Connection(_) => Whom::Anonymous,
         Party::Owner => {
             let opened = message.pseudonym().and_then(|pseudonym| facts.opening(pseudonym));
@@ -159,38 +348,19 @@ fn whom(party: &Party, message: &Message, facts: &Facts<'_>) -> Whom {
     }
 }
 
-/// By what both ends of a message are known.
-fn key(message: &Message, facts: &Facts<'_>) -> Option<Key> {
-    let Said::Broadcast(release) = &message.body else {
-        return message.id.map(|id| id_key(id, named(&message.sender, facts), facts));
-    };
-    let (number, _) = facts.opening(&release.item.pseudonym)?;
-    Some(Key::Broadcast(number, named(&message.receiver, facts)?, facts.policy(&release.policy)?, release.epoch))
-}
-
 /// Subjects are anonymous to whom they write, so only senders that a mesh file lists are part of it.
 fn id_key(id: MessageId, sender: Option<DeviceId>, facts: &Facts<'_>) -> Key {
-    Key::Id(id, sender.filter(|sender| facts.role(*sender).is_some()))
+    Key::id(id, sender.filter(|sender| facts.role(*sender).is_some()))
 }
 
-/// Somebody who is called by name.
-fn named(party: &Party, facts: &Facts<'_>) -> Option<DeviceId> {
-    let Party::Device(name) = party else { return None };
-    facts.device(name)
-}
-
-type Contents = (MessageKind, Option<PolicyId>, Option<pilot_core::semantics::Epoch>, Option<Withdrawal>);
-
-fn contents(body: &Said, facts: &Facts<'_>) -> Contents {
-    let policy = |digest| facts.policy(digest);
+fn part(body: &Said) -> Option<Part> {
     match body {
-        Said::Send(release) => (MessageKind::Send, policy(&release.policy), Some(release.epoch), None),
-        Said::Broadcast(release) => (MessageKind::Broadcast, policy(&release.policy), Some(release.epoch), None),
-        Said::Withdraw { withdrawal, .. } => (MessageKind::Withdraw, None, None, Some(*withdrawal)),
-        Said::Request { policy: digest } => (MessageKind::Request, policy(digest), None, None),
-        Said::UploadPolicy { policy: digest, .. } => (MessageKind::UploadPolicy, policy(digest), None, None),
-        Said::WithdrawPolicy { policy: digest } => (MessageKind::WithdrawPolicy, policy(digest), None, None),
-        Said::RequestPolicies => (MessageKind::RequestPolicies, None, None, None),
-        Said::DownloadPolicies { .. } => (MessageKind::DownloadPolicies, None, None, None),
+        Said::Send(release) | Said::Broadcast(release) => Some(Part::Released(release.epoch)),
+        Said::Withdraw { withdrawal, .. } => Some(Part::TakenBack(*withdrawal)),
+        Said::Request { .. }
+        | Said::UploadPolicy { .. }
+        | Said::WithdrawPolicy { .. }
+        | Said::RequestPolicies
+        | Said::DownloadPolicies { .. } => None,
     }
 }

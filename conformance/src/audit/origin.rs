@@ -13,7 +13,7 @@ use pilot_core::vocabulary::{DeviceId, ItemId};
 
 use super::consents::Proof;
 use super::court::Court;
-use super::mail::{Sent, Whom};
+use super::mail::{Letter, Part, Vouch, Whom};
 use super::note::ENDS;
 use super::post::{Mark, Origin, Voucher};
 use super::replay::{Replay, STAND_IN};
@@ -33,7 +33,7 @@ impl Court<'_> {
         let mut evidence = Evidence { value: Some(STAND_IN), ..Evidence::default() };
         let (said, cause, message) = match (said, action) {
             (SaidAction::Restore { offers, .. }, _) => {
-                evidence.claims = self.vouched_for(told, offers, &mark.vouchers);
+                evidence.listed = self.vouched_for(told, offers, &mark.vouchers);
                 return evidence;
             }
             (SaidAction::Receive(said, cause), Action::Receive(message)) => (said, cause, message),
@@ -41,17 +41,17 @@ impl Court<'_> {
         };
         self.see_origin(told, cause, action, message, &mark.origin);
         if let Said::DownloadPolicies { added, .. } = &said.body {
-            evidence.claims = self.vouched_for(told, added, &mark.vouchers);
+            evidence.listed = self.vouched_for(told, added, &mark.vouchers);
         }
         if let Body::Request { policy } = message.body {
-            evidence.claims.push(Claim::Request { sender: message.sender, policy });
+            evidence.claim = Some(Claim::Request { sender: message.sender, policy });
         }
         if let Body::Withdraw { withdrawal, .. } = message.body {
             evidence.withdrawn = Some(withdrawal.epoch);
         }
         if let Some(handover) = self.handover(message) {
             let is_owner = self.world.directory.item(handover.item).is_some_and(|item| item.owner == message.sender);
-            evidence.claims.push(if is_owner { Claim::Send(handover) } else { Claim::Transfer(handover) });
+            evidence.claim = Some(if is_owner { Claim::Send(handover) } else { Claim::Transfer(handover) });
             let epoch = message.release().map(|release| release.epoch).unwrap_or_default();
             evidence.provenance = Some(presumed(&handover.receipt(), epoch));
             let proof = self.proof(told, said, cause, message.receiver);
@@ -59,11 +59,12 @@ impl Court<'_> {
             self.weigh(told, is_matched, proof, is_owner, handover.receipt());
         }
         // The trace was held back until this is known, so nobody waits here.
-        if let Origin::Matched(sent) = &mark.origin
-            && let Some(vouch) = sent.vouch()
-        {
-            evidence.withdrawn = vouch.withdrawn.or(evidence.withdrawn);
-            evidence.provenance = vouch.provenance.or(evidence.provenance);
+        if let Origin::Matched(sent) = &mark.origin {
+            match sent.vouch() {
+                Vouch::Nothing => {}
+                Vouch::Item(provenance) => evidence.provenance = Some(provenance),
+                Vouch::Notice(epoch) => evidence.withdrawn = Some(epoch),
+            }
         }
         evidence
     }
@@ -135,6 +136,7 @@ impl Court<'_> {
     }
 
     /// Somebody received what nobody sent.
+    #[cold]
     fn not_sent(&mut self, told: Told, action: &Action) {
         let Some(replay) = self.replays.get(told.trace) else { return };
         let sender = action.message().map_or("nobody", |message| self.world.name(message.sender));
@@ -150,20 +152,19 @@ impl Court<'_> {
     }
 
     /// What arrived is what was sent.
-    fn compare_ends(&mut self, told: Told, cause: &Cause, message: &Message, sent: &Sent) {
+    fn compare_ends(&mut self, told: Told, cause: &Cause, message: &Message, sent: &Letter) {
         self.anchor(told, cause, sent);
-        let withdrawal = match message.body {
-            Body::Withdraw { withdrawal, item } => Some(self.as_sent(told, withdrawal, item, sent)),
-            _ => None,
+        let part = match &message.body {
+            Body::Withdraw { withdrawal, item } => Some(Part::TakenBack(self.as_sent(told, *withdrawal, *item, sent))),
+            _ => message.release().map(|release| Part::Released(release.epoch)),
         };
-        let epoch = message.release().map(|release| release.epoch);
-        let arrived = (message.kind(), message.policy(), epoch, withdrawal);
+        let arrived = (message.kind(), message.policy(), part);
         // Subjects are anonymous to repositories, and items have their owners' names only where they are opened.
         let may_be = |one: DeviceId, other: Whom| {
             let is_same = Whom::Known(one) == other || other == Whom::Anonymous;
             is_same || !self.world.is_named(one)
         };
-        if arrived == (sent.kind, sent.policy, sent.epoch, sent.withdrawal)
+        if arrived == (sent.kind, sent.policy, sent.part())
             && may_be(message.sender, Whom::Known(sent.sender))
             && may_be(message.receiver, sent.receiver)
         {
@@ -176,17 +177,19 @@ impl Court<'_> {
     }
 
     /// A withdrawal as it left. Who holds nothing of an item need not believe until when it matters, and says so by no time.
-    fn as_sent(&self, told: Told, arrived: Withdrawal, item: ItemId, sent: &Sent) -> Withdrawal {
+    fn as_sent(&self, told: Told, arrived: Withdrawal, item: ItemId, sent: &Letter) -> Withdrawal {
         let holds = |replay: &Replay| replay.device.state.receipts_of(item).next().is_some();
         let is_held = self.replays.get(told.trace).is_some_and(holds);
-        match sent.withdrawal {
-            Some(sent) if arrived.until == Time::default() && !is_held => Withdrawal { until: sent.until, ..arrived },
+        match sent.part() {
+            Some(Part::TakenBack(sent)) if arrived.until == Time::default() && !is_held => {
+                Withdrawal { until: sent.until, ..arrived }
+            }
             _ => arrived,
         }
     }
 
     /// Whoever received a message has recorded where the sender's trace stood.
-    fn anchor(&mut self, told: Told, cause: &Cause, sent: &Sent) {
+    fn anchor(&mut self, told: Told, cause: &Cause, sent: &Letter) {
         if cause.head.is_none_or(|head| head == sent.hash) {
             return;
         }

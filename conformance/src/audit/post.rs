@@ -1,19 +1,16 @@
-//! The post: knows what was sent and who has vouched for what, and tells the judge of each record where it came from.
+//! The post: knows what was sent and who has vouched for what, and tells judges where what arrives came from.
 //!
 //! It goes by what traces say, in the order of the merge; whether they say the truth, each trace's judge finds out. So the
 //! post is all that judges have in common, and it is quick.
 
-use std::sync::Arc;
-
 use hashbrown::HashSet;
-use pilot_core::graph::MessageKind;
 use pilot_core::semantics::PolicyId;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::DeviceId;
 
 use super::facts::Facts;
-use super::mail::{CLOCK_SKEW, Key, Mail, Pledge, Sent, Whom};
-use super::note::{Arrival, Deed, ENDS, Note, Offered};
+use super::mail::{self, CLOCK_SKEW, Key, Letter, Mail, Sheets, Whom};
+use super::note::{Arrival, Deed, ENDS, Leaving, Note, Offered};
 use super::replay::Last;
 use super::seal::Sealed;
 
@@ -23,9 +20,9 @@ pub enum Origin {
     /// There is no other end, or it makes no difference.
     Nothing,
     /// It was sent so.
-    Matched(Arc<Sent>),
+    Matched(Letter),
     /// An upload or a request that was vouched for; the very one, if that is known.
-    Uploaded(Option<Arc<Sent>>),
+    Uploaded(Option<Letter>),
     /// The sender's trace is here, and does not have it.
     Missing,
     /// Nobody can tell: what is not judged, and why.
@@ -43,20 +40,22 @@ pub enum Voucher {
     Lacking,
 }
 
-/// What the post tells a judge about a record.
+/// What the post tells a judge about a message that arrives.
 #[derive(Debug)]
 pub struct Mark {
-    /// Where its message came from.
+    /// Where it came from.
     pub origin: Origin,
     /// For each policy that it takes over, in their order; empty if every one is vouched for.
     pub vouchers: Vec<Voucher>,
-    /// For a message that leaves with an item or about one.
-    pub pledge: Option<Pledge>,
 }
 
 impl Mark {
-    const fn new(origin: Origin) -> Self {
-        Self { origin, vouchers: Vec::new(), pledge: None }
+    /// For a record that comes from nowhere.
+    pub const NOTHING: Self = Self { origin: Origin::Nothing, vouchers: Vec::new() };
+
+    /// Whether what was vouched for when its message left is not said yet.
+    pub fn is_early(&self) -> bool {
+        matches!(&self.origin, Origin::Matched(sent) if !sent.is_judged())
     }
 }
 
@@ -81,10 +80,9 @@ struct Standing {
     is_unknown: bool,
     is_resuming: bool,
     last: Last,
-    /// The latest time so far.
-    seen: Time,
-    /// The next record begins another run, and this one was not closed.
-    is_interrupted: bool,
+    /// The next thing that concerns others is the beginning of another run, this one was not closed, and this is the time of
+    /// its last record.
+    interrupted_at: Option<Time>,
     /// From when to when it was not known what the device does, for each run that was interrupted.
     gaps: Vec<(Time, Time)>,
 }
@@ -120,8 +118,7 @@ impl<'v> Post<'v> {
             is_unknown: trace.standing.first != 0,
             is_resuming: false,
             last: Last::default(),
-            seen: Time::default(),
-            is_interrupted: false,
+            interrupted_at: None,
             gaps: Vec::new(),
         };
         let standings = traces.iter().map(standing).collect();
@@ -147,16 +144,24 @@ impl<'v> Post<'v> {
     }
 
     /// A record of a trace has its turn: what leaves is under way from now on, and what arrives is looked up.
-    pub fn handle(&mut self, at: usize, note: Note) -> Mark {
+    pub fn handle(&mut self, at: usize, note: Note, sheets: &Sheets) -> Option<Mark> {
         let Note { time, deed } = note;
         self.note_run(at, &deed, time);
         match deed {
-            Deed::Aside | Deed::Open | Deed::Close { .. } | Deed::Resume(_) | Deed::Alone => Mark::new(Origin::Nothing),
-            Deed::Restore(offers) => Mark { vouchers: self.vouchers(&offers, time), ..Mark::new(Origin::Nothing) },
-            Deed::Send(key, sent) => Mark { pledge: self.send(key, sent, time), ..Mark::new(Origin::Nothing) },
+            Deed::Open { .. } | Deed::Close { .. } | Deed::Resume(_) | Deed::Begun => None,
+            Deed::Restore(offers) => Some(Mark { origin: Origin::Nothing, vouchers: self.vouchers(&offers, time) }),
+            Deed::Send(Leaving { kind, key, vouch }) => {
+                self.vouched.extend(vouch);
+                if let Some((key, letter)) =
+                    key.and_then(|(key, place)| Some((key, Letter::of(sheets.of(kind), place)?)))
+                {
+                    self.mail.send(key, kind, letter, time);
+                }
+                None
+            }
             Deed::Receive(arrival) => {
                 let vouchers = self.vouchers(&arrival.offers, time);
-                Mark { vouchers, ..Mark::new(self.origin(at, &arrival, time)) }
+                Some(Mark { origin: self.origin(at, &arrival, time), vouchers })
             }
         }
     }
@@ -164,10 +169,7 @@ impl<'v> Post<'v> {
     /// Follows how the runs of a device begin and end.
     fn note_run(&mut self, at: usize, deed: &Deed, time: Time) {
         let Some(standing) = self.standings.get_mut(at) else { return };
-        let seen = standing.seen;
-        standing.seen = seen.max(time);
         match deed {
-            Deed::Aside => return,
             Deed::Resume(published) => {
                 standing.is_resuming = true;
                 if let (true, Some(device)) = (standing.is_unknown, standing.device) {
@@ -176,51 +178,42 @@ impl<'v> Post<'v> {
                 }
                 return;
             }
-            Deed::Open => {
+            Deed::Open { seen } => {
                 if standing.last == Last::Running {
-                    standing.was_interrupted(seen, time);
+                    standing.was_interrupted(*seen, time);
                 }
                 standing.last = Last::Running;
                 // From now on the gap says so, and only around it.
-                standing.is_interrupted = false;
+                standing.interrupted_at = None;
             }
             Deed::Close { continues } => {
                 standing.last = if *continues { Last::Continues } else { Last::Stopped };
             }
-            Deed::Alone | Deed::Restore(_) | Deed::Send(..) | Deed::Receive(_) => {}
+            Deed::Begun | Deed::Restore(_) | Deed::Send(_) | Deed::Receive(_) => {}
         }
         if std::mem::take(&mut standing.is_resuming) {
             standing.is_unknown = false;
         }
     }
 
-    /// The next record of a trace is an `open`. If its run was not closed, it is not known what the device did last.
-    pub fn opens_next(&mut self, at: usize) {
+    /// The next thing that concerns others is that a device begins to run, and the last thing before that it did at this time.
+    /// If its run was not closed, it is not known what it did then.
+    pub fn opens_next(&mut self, at: usize, seen: Time) {
         if let Some(standing) = self.standings.get_mut(at) {
-            standing.is_interrupted = standing.last == Last::Running;
+            standing.interrupted_at = Some(seen).filter(|_| standing.last == Last::Running);
         }
-    }
-
-    /// A message leaves. Its sender's judge owes what goes with an item.
-    fn send(&mut self, key: Option<Key>, sent: Arc<Sent>, time: Time) -> Option<Pledge> {
-        if let (MessageKind::UploadPolicy | MessageKind::Request, Some(policy)) = (sent.kind, sent.policy) {
-            self.vouched.insert((sent.sender, policy));
-        }
-        let key = key?;
-        let pledge = Pledge::new(&sent);
-        self.mail.send(key, sent, time);
-        pledge
     }
 
     /// The other end of a message.
     fn origin(&mut self, at: usize, arrival: &Arrival, time: Time) -> Origin {
         let Arrival { kind, key, from, unjudged, vouch, .. } = arrival;
-        if let Some((key, sent)) = key.and_then(|key| Some((key, Arc::clone(self.mail.find(&key)?)))) {
+        if let Some((key, sent)) = key.and_then(|key| Some((key, self.mail.find(&key)?.clone()))) {
             match *vouch {
                 None => {
                     // Others may say that they have got it; it is still under way to whom it is for.
                     let device = self.standings.get(at).and_then(|standing| standing.device);
-                    if sent.receiver == Whom::Anonymous || device.map(Whom::Known) == Some(sent.receiver) {
+                    let is_its = sent.receiver == Whom::Anonymous || device.map(Whom::Known) == Some(sent.receiver);
+                    if is_its && mail::is_lasting(sent.kind) {
                         self.mail.arrived(key, time);
                     }
                     return Origin::Matched(sent);
@@ -266,7 +259,9 @@ impl<'v> Post<'v> {
         let is_near = |(from, to): &(Time, Time)| {
             from.unix().saturating_sub(CLOCK_SKEW) <= now && now <= to.unix().saturating_add(CLOCK_SKEW)
         };
-        let is_interrupted = standing.is_interrupted || standing.gaps.iter().any(is_near);
+        let since = standing.interrupted_at;
+        let is_interrupted = since.is_some_and(|since| since.unix().saturating_sub(CLOCK_SKEW) <= now)
+            || standing.gaps.iter().any(is_near);
         is_interrupted.then_some("the sender was interrupted at that time")
     }
 

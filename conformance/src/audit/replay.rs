@@ -14,6 +14,7 @@ use pilot_core::semantics::{DeviceState, Ghosts, PolicyId, Receipt};
 use pilot_core::value::{Time, Value};
 use pilot_core::vocabulary::{DataType, DeviceId, Id as _, Item, ItemId, Variable};
 
+use super::note::Named;
 use super::report::MAX_CHART;
 use super::world::World;
 
@@ -197,6 +198,14 @@ impl Replay {
     }
 
     fn item(&mut self, item: &action::Item, world: &mut World<'_>) -> Result<ItemId, Untold> {
+        // Mostly it is known.
+        let is_it = |id: &ItemId| {
+            let datatype = world.directory.item(*id).map(|known| known.datatype);
+            datatype.is_some_and(|known| world.judge.vocabulary.datatypes.name(known) == item.datatype.as_str())
+        };
+        if let Some(id) = self.items.get(&item.pseudonym).copied().filter(is_it) {
+            return Ok(id);
+        }
         let lacking = || Untold::Datatype(item.datatype.as_str().into());
         let datatype = world.datatype(&item.datatype).ok_or_else(lacking)?;
         let id = self.item_of(&item.pseudonym, datatype, world);
@@ -233,7 +242,6 @@ impl Replay {
 
     fn party(&mut self, party: &Party, item: Option<ItemId>, world: &mut World<'_>) -> Result<DeviceId, Untold> {
         match party {
-            Party::Device(name) if *name == self.name => Ok(self.id),
             Party::Device(name) => Ok(world.device(name)),
             Party::Owner => {
                 let owner = item.and_then(|item| world.directory.item(item)).map(|item| item.owner);
@@ -261,8 +269,7 @@ impl Replay {
     ) -> Result<Vec<(DeviceId, PolicyId)>, Untold> {
         let offer = |offer: &Offer| {
             let policy = world.policy(&offer.policy).ok_or(Untold::Policy(offer.policy))?;
-            let device = if offer.device == self.name { self.id } else { world.device(&offer.device) };
-            Ok((device, policy))
+            Ok((world.device(&offer.device), policy))
         };
         let mut offers = offers.into_iter().map(offer).collect::<Result<Vec<_>, _>>()?;
         offers.sort_unstable();
@@ -270,7 +277,7 @@ impl Replay {
     }
 
     /// What the interpreter is to do again.
-    pub fn action(&mut self, said: &trace::Action, world: &mut World<'_>) -> Result<Action, Untold> {
+    pub fn action(&mut self, said: &trace::Action, named: &Named, world: &mut World<'_>) -> Result<Action, Untold> {
         Ok(match said {
             trace::Action::Init { own, item } => Action::Init {
                 own: self.policies(own, world)?,
@@ -289,8 +296,8 @@ impl Replay {
             trace::Action::Tau => Action::Tau,
             trace::Action::Expire { item } => Action::Expire { item: self.nameless(item, world) },
             trace::Action::Forget { item } => Action::Forget { item: self.nameless(item, world) },
-            trace::Action::Send(message) => Action::Send(self.message(message, false, world)?),
-            trace::Action::Receive(message, _) => Action::Receive(self.message(message, true, world)?),
+            trace::Action::Send(message) => Action::Send(self.message(message, named, false, world)?),
+            trace::Action::Receive(message, _) => Action::Receive(self.message(message, named, true, world)?),
         })
     }
 
@@ -299,15 +306,21 @@ impl Replay {
         self.item_of(pseudonym, DataType::from_index(0), world)
     }
 
-    fn message(&mut self, said: &action::Message, is_received: bool, world: &mut World<'_>) -> Result<Message, Untold> {
+    fn message(
+        &mut self,
+        said: &action::Message,
+        named: &Named,
+        is_received: bool,
+        world: &mut World<'_>,
+    ) -> Result<Message, Untold> {
         let item = match &said.body {
             Said::Send(release) | Said::Broadcast(release) => Some(self.item(&release.item, world)?),
             Said::Withdraw { item, .. } => Some(self.nameless(item, world)),
             _ => None,
         };
-        let sender = self.party(&said.sender, item, world)?;
-        let receiver = self.party(&said.receiver, item, world)?;
-        let policy = |digest: &Digest| world.policy(digest).ok_or(Untold::Policy(*digest));
+        let sender = named.sender.map_or_else(|| self.party(&said.sender, item, world), Ok)?;
+        let receiver = named.receiver.map_or_else(|| self.party(&said.receiver, item, world), Ok)?;
+        let policy = |digest: &Digest| named.policy.ok_or(Untold::Policy(*digest));
         let release = |release: &action::Release, item| {
             let (policy, epoch) = (policy(&release.policy)?, release.epoch);
             let new = Release::new(item, policy);
@@ -339,12 +352,18 @@ impl Replay {
         world: &mut World<'_>,
     ) -> Result<Vec<(DeviceId, PolicyId)>, Untold> {
         let others = self.device.state.policies.iter().copied().filter(|(of, _)| *of != self.id);
-        let mut offers: BTreeSet<(DeviceId, PolicyId)> = others.collect();
-        for offer in self.offers(removed, world)? {
-            offers.remove(&offer);
+        let mut offers: Vec<(DeviceId, PolicyId)> = others.collect();
+        let removed = self.offers(removed, world)?;
+        if !removed.is_empty() {
+            offers.retain(|offer| removed.binary_search(offer).is_err());
         }
-        offers.extend(self.offers(added, world)?);
-        Ok(offers.into_iter().collect())
+        let added = self.offers(added, world)?;
+        if !added.is_empty() {
+            offers.extend(added);
+            offers.sort_unstable();
+            offers.dedup();
+        }
+        Ok(offers)
     }
 
     /// Whether a digest of Π is that of what was listed to this device, or by it.

@@ -68,6 +68,7 @@ impl Court<'_> {
     }
 
     /// A step that cannot be run again.
+    #[cold]
     pub(super) fn untold(&mut self, at: usize, record: u64, time: Time, untold: &Untold) {
         let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
         let text = format!("nobody can judge what {device} did at {time}: {untold}");

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use pilot_core::evidence::keys::verify_all;
 use pilot_core::evidence::mesh::MeshDevice;
 use pilot_core::evidence::trace::frame::FrameError;
 use pilot_core::evidence::trace::verify::{End, VerifyError, VerifyProblem};
@@ -23,7 +24,10 @@ use super::report::rules;
 use super::sources::{Sources, TraceFiles};
 
 /// How much of a file is read at once.
-const PIECE_BYTES: usize = 256 << 10;
+const PIECE_BYTES: usize = 128 << 10;
+
+/// How many signatures are verified at once.
+const SIGNATURES: usize = 64;
 
 /// How far a trace can be believed.
 #[derive(Debug)]
@@ -125,11 +129,12 @@ pub fn seal_all(
     std::thread::scope(|scope| {
         for _ in 0..threads.get().min(MAX_JUDGES).min(traces.len()) {
             scope.spawn(|| {
+                let mut reader = Reader::new();
                 while let Some((at, files)) = {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     traces.get(at).map(|files| (at, files))
                 } {
-                    let sealed = seal(files, keys, &found, read);
+                    let sealed = seal(files, keys, &found, &mut reader, read);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((at, sealed));
                 }
             });
@@ -141,9 +146,9 @@ pub fn seal_all(
     (done.into_iter().map(|(_, sealed)| sealed).collect(), found)
 }
 
-fn seal(files: &TraceFiles, keys: &Keys<'_>, found: &Mutex<Found>, read: &AtomicU64) -> Sealed {
-    let verifier = Verifier::new(|open: &Open| keys.of_trace(open));
-    let mut skimming = Skimming {
+fn seal(files: &TraceFiles, keys: &Keys<'_>, found: &Mutex<Found>, reader: &mut Reader, read: &AtomicU64) -> Sealed {
+    let verifier = || Verifier::new(|open: &Open| keys.of_trace(open));
+    let skimming = |verifier| Skimming {
         verifier,
         keys,
         found,
@@ -153,24 +158,19 @@ fn seal(files: &TraceFiles, keys: &Keys<'_>, found: &Mutex<Found>, read: &Atomic
         last: Time::default(),
         signatures: 0,
         first: None,
+        read: 0,
+        is_doubtful: false,
     };
-    let mut damage = None;
-    for at in 0..files.files.len() {
-        if let Err(found) = skimming.file(files, at, read) {
-            damage = Some(found);
-            break;
-        }
+    // Signatures are verified many at once. If one of them is wrong, everything is read again, to see which.
+    let mut quick = skimming(verifier().put_off_signatures());
+    let damage = quick.all(files, reader, read);
+    if !quick.is_doubtful {
+        return quick.sealed(files, damage);
     }
-    let Skimming { verifier, end, period, signatures, first, .. } = skimming;
-    Sealed {
-        files: files.clone(),
-        first,
-        standing: verifier.standing(),
-        end,
-        period: period.unwrap_or_default(),
-        signatures,
-        damage,
-    }
+    read.fetch_sub(quick.read, Ordering::Relaxed);
+    let mut thorough = skimming(verifier());
+    let damage = thorough.all(files, reader, read);
+    thorough.sealed(files, damage)
 }
 
 struct Skimming<'k, K> {
@@ -184,10 +184,34 @@ struct Skimming<'k, K> {
     last: Time,
     signatures: u64,
     first: Option<Open>,
+    /// How many bytes were read.
+    read: u64,
+    /// Some signature that was put off is wrong.
+    is_doubtful: bool,
 }
 
 impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
-    fn file(&mut self, files: &TraceFiles, at: usize, read: &AtomicU64) -> Result<(), Damage> {
+    /// Reads all files, as far as they are undamaged.
+    fn all(&mut self, files: &TraceFiles, reader: &mut Reader, read: &AtomicU64) -> Option<Damage> {
+        let damage = (0..files.files.len()).find_map(|at| self.file(files, at, reader, read).err());
+        self.settle(1);
+        damage
+    }
+
+    fn sealed(self, files: &TraceFiles, damage: Option<Damage>) -> Sealed {
+        let Self { verifier, end, period, signatures, first, .. } = self;
+        let (files, standing, period) = (files.clone(), verifier.standing(), period.unwrap_or_default());
+        Sealed { files, first, standing, end, period, signatures, damage }
+    }
+
+    /// Verifies the signatures that were put off, if there are as many.
+    fn settle(&mut self, least: usize) {
+        if let Some(signatures) = self.verifier.take_put_off(least) {
+            self.is_doubtful |= !verify_all(&signatures);
+        }
+    }
+
+    fn file(&mut self, files: &TraceFiles, at: usize, reader: &mut Reader, read: &AtomicU64) -> Result<(), Damage> {
         let Some(path) = files.files.get(at) else { return Ok(()) };
         let unreadable = |record, error: std::io::Error| Damage {
             record,
@@ -204,14 +228,16 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
         let number = self.verifier.standing().records;
         let mut file = File::open(path).map_err(|error| unreadable(number, error))?;
         self.verifier.begin_file();
-        let (mut reader, mut piece) = (Reader::new(), vec![0; PIECE_BYTES]);
+        reader.restart();
         loop {
-            let length = file.read(&mut piece).map_err(|error| unreadable(self.verifier.standing().records, error))?;
+            let length = reader.feed_by(PIECE_BYTES, |room| file.read(room));
+            let length = length.map_err(|error| unreadable(self.verifier.standing().records, error))?;
             read.fetch_add(length as u64, Ordering::Relaxed);
-            if length == 0 {
+            self.read = self.read.saturating_add(length as u64);
+            // What comes after a wrong signature does not matter.
+            if length == 0 || self.is_doubtful {
                 break;
             }
-            reader.feed(piece.get(..length).unwrap_or_default());
             while let Some((offset, frame)) = reader.frame().map_err(|error| damaged(self.misframed(error)))? {
                 self.may_sign(frame.body, offset, path)?;
                 let head = self.verifier.skim(offset, &frame).map_err(damaged)?;
@@ -221,6 +247,7 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
                 }
                 if !head.is_plain() && head.kind != 0 {
                     self.signatures += 1;
+                    self.settle(SIGNATURES);
                     self.end = Some((at, offset.saturating_add(frame.length as u64)));
                     // The latest that it says, not what it says last: that would be its own choice.
                     self.period.get_or_insert((head.time, head.time)).1 = self.last;

@@ -10,8 +10,8 @@ use pilot_core::semantics::{Attested, Claim, Context, Delivery, DeviceState, Eve
 use pilot_core::vocabulary::ItemId;
 
 use super::court::Court;
-use super::mail::{Pledge, Vouch};
-use super::note::ENDS;
+use super::mail::Vouch;
+use super::note::{ENDS, Named};
 use super::post::Mark;
 use super::replay::{Beat, Replay, STAND_IN};
 use super::report::{Class, rules};
@@ -29,17 +29,17 @@ struct Wrong {
 
 impl Court<'_> {
     /// A step.
-    pub(super) fn step(&mut self, told: Told, step: &trace::Step, mark: Mark) {
+    pub(super) fn step(&mut self, told: Told, step: &trace::Step, named: &Named, mark: &Mark) -> Vouch {
         let Told { trace: at, record, time } = told;
         self.figures.steps += 1;
         if !self.is_begun(told) {
-            return;
+            return Vouch::default();
         }
         let (world, replays) = (&mut self.world, &mut self.replays);
-        let Some(replay) = replays.get_mut(at) else { return };
+        let Some(replay) = replays.get_mut(at) else { return Vouch::default() };
         let prepared = replay.graph(step.graph).and_then(|graph| {
             replay.instance(step, graph);
-            Ok((graph, replay.action(&step.action, world)?))
+            Ok((graph, replay.action(&step.action, named, world)?))
         });
         let (graph, action) = match prepared {
             Ok(prepared) => prepared,
@@ -47,7 +47,8 @@ impl Court<'_> {
                 if let Some((instance, _)) = replay.parts(step) {
                     instance.location = step.to;
                 }
-                return self.untold(at, record, time, &untold);
+                self.untold(at, record, time, &untold);
+                return Vouch::default();
             }
         };
         let is_late = time < replay.latest;
@@ -61,11 +62,12 @@ impl Court<'_> {
             let premise = "time never goes back".to_owned();
             self.found(Class::Violation, told, rules::CLOCK, premise, text, None);
         }
-        let came_with = self.came_with(told, &step.action, &action, &mark);
-        self.run_again(told, step, graph, &action, &came_with, mark.pledge);
+        let came_with = self.came_with(told, &step.action, &action, mark);
+        let vouch = self.run_again(told, step, graph, &action, &came_with);
         if let Some(replay) = self.replays.get_mut(at) {
             replay.forget(action.item(), &mut self.world);
         }
+        vouch
     }
 
     /// Whether the run has begun in order, so that its steps can be judged.
@@ -86,7 +88,8 @@ impl Court<'_> {
         true
     }
 
-    /// Takes the step again and judges it; if it cannot be taken, says why, and goes on as if it could.
+    /// Takes the step again and judges it; if it cannot be taken, says why, and goes on as if it could. Returns what is vouched
+    /// for with the message that it sends.
     fn run_again(
         &mut self,
         told: Told,
@@ -94,8 +97,7 @@ impl Court<'_> {
         graph: &Graph<'_>,
         action: &Action,
         came_with: &Evidence,
-        pledge: Option<Pledge>,
-    ) {
+    ) -> Vouch {
         let attested = attested(step, &self.world);
         self.figures.attested_conditions += attested.0.len() as u64;
         let repository = action.message().and_then(|message| {
@@ -105,20 +107,21 @@ impl Court<'_> {
         let contacts = world::contacts(repository);
         let (world, replays) = (&self.world, &mut self.replays);
         let cx = world.context(&contacts, &attested, told.time);
-        let Some(replay) = replays.get_mut(told.trace) else { return };
+        let Some(replay) = replays.get_mut(told.trace) else { return Vouch::default() };
         let mut wrong = Vec::new();
+        let mut vouch = Vouch::default();
         let erased = erased_by(action, replay);
         let taken = match again(replay, step, graph, action, &cx) {
             Ok(taken) => taken,
             Err(why) => {
                 wrong.push(why);
-                let Some(taken) = force(replay, step, graph, action, &cx) else {
-                    return self.blame(told, action, wrong);
-                };
-                adopt(replay, &taken, came_with);
-                self.after(told, &taken, &erased);
+                if let Some(taken) = force(replay, step, graph, action, &cx) {
+                    adopt(replay, &taken, came_with);
+                    self.after(told, &taken, &erased);
+                }
+                self.blame(told, action, wrong);
                 // It was wrong to send it, so nothing is vouched for; who received it did not invent it.
-                return self.blame(told, action, wrong);
+                return vouch;
             }
         };
         if changes_policies(action, &taken) {
@@ -126,11 +129,9 @@ impl Court<'_> {
         }
         wrong.extend(unlike(replay, step, &taken, world));
         match judge(replay, step, action, &taken, came_with, &cx) {
-            Ok(Evidence { provenance, withdrawn, .. }) => {
-                if let Some(pledge) = pledge {
-                    pledge.redeem(Vouch { provenance, withdrawn });
-                }
-            }
+            Ok(Evidence { provenance: Some(provenance), .. }) => vouch = Vouch::Item(provenance),
+            Ok(Evidence { withdrawn: Some(withdrawn), .. }) => vouch = Vouch::Notice(withdrawn),
+            Ok(_) => {}
             Err(violation) => {
                 wrong.push(wrong_by(&violation, action, world));
                 adopt(replay, &taken, came_with);
@@ -139,6 +140,7 @@ impl Court<'_> {
         wrong.extend(unmet(replay, &taken, &cx, world));
         self.after(told, &taken, &erased);
         self.blame(told, action, wrong);
+        vouch
     }
 
     fn blame(&mut self, told: Told, action: &Action, wrong: Vec<Wrong>) {
@@ -192,6 +194,11 @@ struct Outcomes<'w>(Vec<(&'w Condition, bool)>);
 
 impl Attested for Outcomes<'_> {
     fn outcome(&self, condition: &Condition) -> Option<bool> {
+        // Mostly it is the very condition of the policy.
+        let is_it = |(known, _): &(&Condition, bool)| std::ptr::eq(*known, condition);
+        if let Some((_, holds)) = self.0.iter().find(|outcome| is_it(outcome)) {
+            return Some(*holds);
+        }
         let place = self.0.binary_search_by(|(known, _)| (*known).cmp(condition)).ok()?;
         self.0.get(place).map(|(_, holds)| *holds)
     }
@@ -260,6 +267,7 @@ fn again(
 }
 
 /// Why a step cannot be taken: a premise of Table 2, or else a guard.
+#[cold]
 fn unguarded(
     replay: &Replay,
     step: &trace::Step,
@@ -282,6 +290,7 @@ fn unguarded(
 }
 
 /// The premise of Table 2 that does not hold.
+#[cold]
 fn premise_of(replay: &Replay, action: &Action, cx: &Context<'_>) -> Option<(&'static str, Premise)> {
     let message = action.message()?;
     let handover = message.release().map(|release| Handover {
@@ -321,6 +330,7 @@ fn changes_policies(action: &Action, taken: &Step) -> bool {
 }
 
 /// Takes the step along the edge that it looks like, whatever the guards say.
+#[cold]
 fn force(
     replay: &mut Replay,
     step: &trace::Step,
@@ -341,6 +351,7 @@ fn force(
 }
 
 /// Takes the device's word for where it stands after something that was wrong.
+#[cold]
 fn adopt(replay: &mut Replay, step: &Step, came_with: &Evidence) {
     replay.state.clone_from(&replay.device.state);
     let held = &replay.state.received;
@@ -417,6 +428,7 @@ fn is_same_item(item: ItemId, one: &DeviceState, other: &DeviceState) -> bool {
 }
 
 /// What the checker found wrong, in the words of the report.
+#[cold]
 fn wrong_by(violation: &Violation, action: &Action, world: &World<'_>) -> Wrong {
     let owner = words::owner(action.item(), world);
     let wrong = |rule: &str, premise: String, because: String| Wrong { rule: rule.into(), premise, because };

@@ -30,17 +30,17 @@ fn all_say_the_same() {
 
     let given = Given { operator: Some(root.join("operator.pub")), ..Given::default() };
     let sources = Sources::find(&[root], &given).unwrap();
-    let judged = |count, orders, pieces| {
-        let [count, pieces] = [count, pieces].map(|number| NonZeroUsize::new(number).unwrap());
-        audit_by(Judges { count, orders, pieces }, &sources, Filter::default(), &Progress::default())
+    let judged = |count, batch, batches| {
+        let [count, batch] = [count, batch].map(|number| NonZeroUsize::new(number).unwrap());
+        audit_by(Judges { count, batch, batches }, &sources, Filter::default(), &Progress::default())
     };
     let one = judged(1, 1, 1);
     assert_eq!(one.verdict(), Verdict::Violates);
     assert!(one.findings.len() > 20, "{}", one.findings.len());
     for judges in [1, 2, 3, 5, 13] {
-        for (orders, pieces) in [(1, 1), (3, 2), (1024, 3)] {
+        for (batch, batches) in [(1, 0), (3, 50), (1000, 100)] {
             for _ in 0..TIMES {
-                assert!(judged(judges, orders, pieces) == one, "{judges} judges say otherwise");
+                assert!(judged(judges, batch, batches) == one, "{judges} judges say otherwise");
             }
         }
     }

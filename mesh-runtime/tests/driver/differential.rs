@@ -165,7 +165,7 @@ impl<'m> Run<'m> {
 
 fn restored(offers: &[(pilot_core::vocabulary::DeviceId, pilot_core::semantics::PolicyId)]) -> Evidence {
     let claim = |(sender, policy): &(_, _)| pilot_core::semantics::Claim::Request { sender: *sender, policy: *policy };
-    Evidence { claims: offers.iter().map(claim).collect(), ..Evidence::default() }
+    Evidence { listed: offers.iter().map(claim).collect(), ..Evidence::default() }
 }
 
 fn runs(start: impl Fn(&Mall) -> Net, graphs: &[&'static Graph<'static>]) {
