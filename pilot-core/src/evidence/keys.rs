@@ -124,15 +124,45 @@ pub struct Unverified {
 /// Whether all of these are signatures of their bytes by the holders of their keys, in one equation: for who has many of them
 /// that is two or three times faster than one after the other. If it does not hold, [`VerifyingKey::verifies`] says for which.
 ///
-/// Only a holder of the secret key can make a signature that is accepted here and would not be by itself (by points of small
-/// order), and that is a signature, too.
+/// R is looked at as strictly as there. Only a holder of the secret key could still make a signature that is accepted here and
+/// not by itself, with an R of mixed order and some luck; it is a signature, too.
 #[must_use]
 pub fn verify_all(signatures: &[Unverified]) -> bool {
+    if signatures.iter().any(|one| has_weak_point(&one.signature)) {
+        return false;
+    }
     let bytes: Vec<&[u8]> = signatures.iter().map(|one| one.bytes.as_slice()).collect();
     let keys: Vec<_> = signatures.iter().map(|one| one.key.0).collect();
     let signatures: Vec<_> =
         signatures.iter().map(|one| ed25519_dalek::Signature::from_bytes(&one.signature.0)).collect();
     ed25519_dalek::verify_batch(&bytes, &signatures, &keys).is_ok()
+}
+
+/// y of the points of small order.
+const WEAK_POINTS: [[u8; 32]; 5] = [
+    [0; 32],
+    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5, 0xdf,
+        0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
+        0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+    ],
+    [
+        0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
+    ],
+];
+
+/// Whether R is of small order, or not in its only form.
+fn has_weak_point(signature: &Signature) -> bool {
+    let Some(point) = signature.0.first_chunk::<32>() else { return true };
+    let [rest @ .., last] = *point;
+    // The highest bit is the sign of x.
+    let is_weak = |weak: &[u8; 32]| rest == weak[..31] && last & 0x7f == weak[31];
+    !is_below_prime(&rest, last & 0x7f) || WEAK_POINTS.iter().any(is_weak)
 }
 
 impl PartialOrd for VerifyingKey {
@@ -253,5 +283,28 @@ impl FromStr for Signature {
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
         parse(text, SIGNATURE_PREFIX).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The points of small order are those that are refused as keys, with either sign.
+    #[test]
+    fn weak_points_are_weak_keys() {
+        for weak in WEAK_POINTS {
+            let [rest @ .., last] = weak;
+            for sign in [0, 0x80] {
+                let mut bytes = [0; 64];
+                bytes.iter_mut().zip(rest).for_each(|(to, from)| *to = from);
+                bytes[31] = last | sign;
+                assert!(has_weak_point(&Signature(bytes)));
+                let key = VerifyingKey::from_bytes(bytes.first_chunk().unwrap());
+                // x = 0 has one sign only.
+                assert!(matches!(key, Err(KeyError::Weak | KeyError::NotAKey)), "{key:?}");
+                assert!(sign != 0 || matches!(key, Err(KeyError::Weak)), "{key:?}");
+            }
+        }
     }
 }

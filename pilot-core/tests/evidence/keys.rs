@@ -1,8 +1,8 @@
 //! Keys: the published vectors, the weak ones, and their texts.
 
 use ed25519_dalek::SigningKey;
-use pilot_core::evidence::keys::KeyError;
-use pilot_core::evidence::{SealingKey, Signature, Signer, VerifyingKey};
+use pilot_core::evidence::keys::{KeyError, verify_all};
+use pilot_core::evidence::{SealingKey, Signature, Signer, Unverified, VerifyingKey};
 
 use super::fixture::{public, secret};
 
@@ -79,7 +79,9 @@ fn a_signature_of_small_order_is_refused() {
     let lax = ed25519_dalek::VerifyingKey::from(&secret(9));
     let fits = ed25519_dalek::Verifier::verify(&lax, b"anything", &ed25519_dalek::Signature::from_bytes(&signature));
     assert!(fits.is_ok(), "the library's usual verification does not refuse it");
-    assert!(!public(&secret(9)).verifies(b"anything", &Signature(signature)));
+    let (key, signature) = (public(&secret(9)), Signature(signature));
+    assert!(!key.verifies(b"anything", &signature));
+    assert!(!verify_all(&[Unverified { key, bytes: b"anything".to_vec(), signature }]), "nor among many");
 }
 
 /// With a key of small order, a signature of zeros "verifies" for one message in eight or for all.
@@ -173,4 +175,27 @@ fn errors_do_not_repeat_what_may_be_secret() {
         let error = text.parse::<VerifyingKey>().expect_err("refused");
         assert!(!format!("{error} {error:?}").contains("5ec2e7"), "{error}");
     }
+}
+
+/// What one equation says of many signatures is what each says by itself: of the published ones, and of those with a turned
+/// bit anywhere.
+#[test]
+fn many_at_once_are_as_good_as_each() {
+    let published = RFC_8032.map(|[_, key, message, signature]| Unverified {
+        key: VerifyingKey::from_bytes(&bytes(key)).unwrap(),
+        bytes: (0..message.len() / 2).map(|at| bytes::<1>(&message[2 * at..2 * at + 2])[0]).collect(),
+        signature: Signature(bytes(signature)),
+    });
+    assert!(verify_all(&published));
+    assert!(verify_all(&[]));
+    for bit in 0..512 {
+        let mut changed = published.clone();
+        changed[bit % 3].signature.0[bit / 8] ^= 1 << (bit % 8);
+        let one = &changed[bit % 3];
+        assert!(!one.key.verifies(&one.bytes, &one.signature), "bit {bit}");
+        assert!(!verify_all(&changed), "bit {bit}");
+    }
+    let mut other = published.clone();
+    other[1].bytes.push(0);
+    assert!(!verify_all(&other));
 }
