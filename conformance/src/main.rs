@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// An audit hands much of what one thread makes to another, which then frees it; this allocator is faster at that.
+/// An audit makes and drops several small things for each record; this allocator is faster at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
