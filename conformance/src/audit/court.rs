@@ -97,9 +97,10 @@ impl<'v> Court<'v> {
     /// say, for the order in which they are found depends on which judge takes which trace, and when.
     fn cut_findings(&mut self) {
         self.findings.sort_by_cached_key(|finding| {
-            let Finding { class, device, record, time, rule, premise, text, policy, .. } = finding;
+            let Finding { class, device, record, time, rule, premise, text, policy, chart } = finding;
             let place = (*time, device.clone(), *record);
-            (place, *class, rule.clone(), text.clone(), premise.clone(), *policy)
+            // Two traces can be of one device.
+            (place, *class, rule.clone(), text.clone(), premise.clone(), *policy, chart.clone())
         });
         for cut in self.findings.drain(self.findings.len().min(MAX_FINDINGS)..) {
             self.more.count(cut.class);

@@ -52,8 +52,8 @@ impl Cursor {
         Self { files, at: 0, end, reader: Reader::new(), read: 0, piece, names: KnownNames::default() }
     }
 
-    /// The next record and its hash; none at the end.
-    pub fn take_next(&mut self) -> Result<Option<(Record, ChainHead)>, Unreadable> {
+    /// The next record, its hash, and how many bytes it has; none at the end.
+    pub fn take_next(&mut self) -> Result<Option<(Record, ChainHead, usize)>, Unreadable> {
         loop {
             let path = self.files.get(self.at).map_or(Path::new("?"), PathBuf::as_path);
             match self.reader.frame() {
@@ -62,12 +62,13 @@ impl Cursor {
                         let number = Head::of(frame.body).map(|head| head.sequence);
                         unreadable(path, number, &format_args!("byte {offset}: {problem}"))
                     })?;
-                    return Ok(Some((record, frame.hash)));
+                    return Ok(Some((record, frame.hash, frame.length)));
                 }
                 Ok(None) => {}
                 Err(error) => return Err(unreadable(path, None, &error)),
             }
             if !self.read_on()? {
+                self.reader = Reader::new();
                 return Ok(None);
             }
         }

@@ -98,6 +98,8 @@ pub fn judge_all<'v>(
     };
     let (all, batch) = (traces.iter().map(records).sum(), judges.batch(traces.len()));
     std::thread::scope(|scope| {
+        // A judge that cannot be begun is the end of all, too.
+        let _alarm = Alarm::of(&hall.bell);
         let mut benches: Vec<_> = (0..count).map(|at| Bench::new(at, &hall, facts, filter.clone(), batch)).collect();
         for (at, (trace, judge)) in traces.iter().zip(&shares).enumerate() {
             if let Some(bench) = benches.get_mut(*judge) {
@@ -163,10 +165,10 @@ impl Hall<'_> {
             Err(TryLockError::WouldBlock) => return false,
         };
         let Merging { merge, marks } = &mut *merge;
-        let mut round = Round { hall: self, marks };
+        let mut round = Round { hall: self, marks, has_taken: false };
         let is_any = merge.go_on(&mut round);
         (0..self.desks.len()).for_each(|judge| round.hand_over(judge));
-        is_any
+        is_any || round.has_taken
     }
 }
 
@@ -179,6 +181,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Round<'r, 'h> {
     hall: &'r Hall<'h>,
     marks: &'r mut Vec<Vec<(usize, Mark)>>,
+    /// Some tray has more room than before.
+    has_taken: bool,
 }
 
 impl Round<'_, '_> {
@@ -198,7 +202,10 @@ impl Desk for Round<'_, '_> {
         let Some(tray) = self.hall.trays.get(trace) else { return More::Over };
         let mut tray = lock(tray);
         match tray.notes.pop_front() {
-            Some(notes) => More::Notes(notes),
+            Some(notes) => {
+                self.has_taken = true;
+                More::Notes(notes)
+            }
             None if tray.is_over => More::Over,
             None => More::Later,
         }
@@ -241,8 +248,11 @@ struct Pile {
     trace: usize,
     cursor: Cursor,
     scribe: Scribe,
-    /// How many batches are in memory at once, at most.
+    /// How many batches are in memory at once, at most, and of how many bytes, unless one alone has more.
     ahead: usize,
+    bytes: usize,
+    /// How many bytes the batches have that are.
+    held_bytes: usize,
     batches: VecDeque<Batch>,
     marks: VecDeque<Mark>,
     is_read: bool,
@@ -254,6 +264,8 @@ struct Batch {
     entries: Vec<Entry>,
     /// How many of them are judged.
     judged: usize,
+    /// How many bytes they have in the trace.
+    bytes: usize,
     /// What they have sent.
     sheets: Sheets,
     /// Why the trace cannot be read on after them.
@@ -296,6 +308,8 @@ impl<'v, 'h> Bench<'v, 'h> {
             cursor: Cursor::new(trace, piece),
             scribe: Scribe::new(id),
             ahead,
+            bytes: piece.saturating_mul(ahead),
+            held_bytes: 0,
             batches: VecDeque::new(),
             marks: VecDeque::new(),
             is_read: false,
@@ -312,7 +326,11 @@ impl<'v, 'h> Bench<'v, 'h> {
             let is_judged = self.judge_all();
             if is_read || is_judged || self.hall.merge() {
                 self.hall.bell.ring();
-            } else if self.is_over() || !self.hall.bell.sleep(heard) {
+            } else if self.is_over() {
+                // Somebody may have found the merge in these hands, and sleeps.
+                self.hall.bell.ring();
+                return self.court;
+            } else if !self.hall.bell.sleep(heard) {
                 return self.court;
             }
         }
@@ -338,27 +356,35 @@ impl<'v, 'h> Bench<'v, 'h> {
 
     /// Reads on where there is room. Whether there was any.
     fn read_all(&mut self) -> bool {
-        let is_any = !self.unread.is_empty();
-        while let Some(place) = self.unread.pop_front() {
-            self.read(place);
+        let mut is_any = false;
+        for _ in 0..self.unread.len() {
+            let Some(place) = self.unread.pop_front() else { break };
+            is_any |= self.read(place);
         }
         is_any
     }
 
-    /// Reads as many batches of a trace as may be in memory.
-    fn read(&mut self, place: usize) {
-        let Some(pile) = self.piles.get_mut(place) else { return };
-        while !pile.is_read && pile.batches.len() < pile.ahead {
+    /// Reads as many batches of a trace as may be in memory. Whether there was room for any.
+    fn read(&mut self, place: usize) -> bool {
+        let Some(pile) = self.piles.get_mut(place) else { return false };
+        let Some(tray) = self.hall.trays.get(pile.trace) else { return false };
+        let mut is_any = false;
+        while pile.has_room() {
+            if lock(tray).notes.len() >= pile.ahead {
+                // The merge has not come so far: later.
+                self.unread.push_back(place);
+                break;
+            }
             if pile.batches.is_empty() {
                 self.ready.push_back(place);
             }
+            is_any = true;
             let notes = pile.read(self.batch, self.facts);
-            if let Some(tray) = self.hall.trays.get(pile.trace) {
-                let mut tray = lock(tray);
-                tray.notes.extend((!notes.notes.is_empty()).then_some(notes));
-                tray.is_over = pile.is_read;
-            }
+            let mut tray = lock(tray);
+            tray.notes.extend((!notes.notes.is_empty()).then_some(notes));
+            tray.is_over = pile.is_read;
         }
+        is_any
     }
 
     /// Judges what can be judged. Whether there was anything.
@@ -408,6 +434,7 @@ impl<'v, 'h> Bench<'v, 'h> {
             if let Some(damage) = &batch.damage {
                 self.court.unreadable(place, damage);
             }
+            pile.held_bytes = pile.held_bytes.saturating_sub(batch.bytes);
             pile.batches.pop_front();
             self.unread.push_back(place);
         }
@@ -415,19 +442,28 @@ impl<'v, 'h> Bench<'v, 'h> {
 }
 
 impl Pile {
-    /// Reads some records, and takes notes of them.
+    fn has_room(&self) -> bool {
+        let is_full = self.batches.len() >= self.ahead || self.held_bytes >= self.bytes;
+        !self.is_read && (self.batches.is_empty() || !is_full)
+    }
+
+    /// Reads some records, and takes notes of them. Where records are large, there are fewer.
     fn read(&mut self, most: usize, facts: &Facts<'_>) -> Notes {
         let mut entries = Vec::with_capacity(most);
-        let mut damage = None;
-        while entries.len() < most && !self.is_read {
+        let (mut damage, mut bytes) = (None, 0_usize);
+        while entries.len() < most && bytes < self.bytes && !self.is_read {
             match self.cursor.take_next() {
-                Ok(Some((record, hash))) => entries.push(self.scribe.note(record, hash, facts)),
+                Ok(Some((record, hash, length))) => {
+                    entries.push(self.scribe.note(record, hash, facts));
+                    bytes = bytes.saturating_add(length);
+                }
                 Ok(None) => self.is_read = true,
                 Err(unreadable) => (damage, self.is_read) = (Some(unreadable), true),
             }
         }
         let notes = self.scribe.take();
-        self.batches.push_back(Batch { entries, judged: 0, sheets: notes.sheets.clone(), damage });
+        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        self.batches.push_back(Batch { entries, judged: 0, bytes, sheets: notes.sheets.clone(), damage });
         notes
     }
 

@@ -213,11 +213,11 @@ pub const fn is_lasting(kind: MessageKind) -> bool {
 #[derive(Debug, Default)]
 pub struct Mail {
     sent: Table,
-    /// Broadcasts, by their numbers, and when each is forgotten. Times come almost in order, so the order of sending is good
+    /// Broadcasts, and when each is forgotten. Times come almost in order, so the order of sending is good
     /// enough.
-    broadcasts: VecDeque<(Time, u32)>,
+    broadcasts: VecDeque<(Time, Ticket)>,
     /// Likewise, what asks or answers.
-    short: VecDeque<(Time, u32)>,
+    short: VecDeque<(Time, Ticket)>,
     /// Items, and what takes something back, that have not arrived: they may do so at any time.
     lasting: VecDeque<Key>,
     /// Those that have arrived once, and when each is forgotten.
@@ -230,11 +230,11 @@ impl Mail {
     /// A message of this kind leaves.
     pub fn send(&mut self, key: Key, kind: MessageKind, letter: Letter, now: Time) {
         let after = |seconds| Time::from_unix(now.unix().saturating_add(seconds));
-        if let Some(number) = self.sent.insert(Row { key, letter, has_arrived: false }) {
+        if let Some(ticket) = self.sent.insert(key, letter) {
             match kind {
-                MessageKind::Broadcast => self.broadcasts.push_back((after(BROADCAST_SECONDS), number)),
+                MessageKind::Broadcast => self.broadcasts.push_back((after(BROADCAST_SECONDS), ticket)),
                 kind if is_lasting(kind) => self.lasting.push_back(key),
-                _ => self.short.push_back((after(KEPT_SECONDS), number)),
+                _ => self.short.push_back((after(KEPT_SECONDS), ticket)),
             }
         }
         self.forget(now);
@@ -255,7 +255,9 @@ impl Mail {
     fn forget(&mut self, now: Time) {
         for order in [&mut self.broadcasts, &mut self.short] {
             while order.front().is_some_and(|(until, _)| *until <= now) {
-                order.pop_front().into_iter().for_each(|(_, number)| self.sent.remove(number));
+                if let Some((_, ticket)) = order.pop_front() {
+                    self.sent.remove(ticket);
+                }
             }
         }
         while self.arrived.front().is_some_and(|(until, _)| *until <= now) {
@@ -266,9 +268,8 @@ impl Mail {
         while self.sent.len() > MAX_IN_FLIGHT {
             if let Some(key) = self.lasting.pop_front() {
                 self.forgotten += u64::from(self.sent.remove_key(&key));
-            } else if let Some((_, number)) = self.short.pop_front().or_else(|| self.broadcasts.pop_front()) {
-                self.sent.remove(number);
-                self.forgotten += 1;
+            } else if let Some((_, ticket)) = self.short.pop_front().or_else(|| self.broadcasts.pop_front()) {
+                self.forgotten += u64::from(self.sent.remove(ticket));
             } else {
                 break;
             }
@@ -287,13 +288,23 @@ struct Table {
     numbers: HashTable<u32>,
     rows: Rows,
     free: Vec<u32>,
+    /// How many rows there ever were.
+    serial: u64,
     hashing: DefaultHashBuilder,
+}
+
+/// A row: its number, and its serial, for numbers are given again.
+#[derive(Debug, Clone, Copy)]
+struct Ticket {
+    number: u32,
+    serial: u64,
 }
 
 #[derive(Debug)]
 struct Row {
     key: Key,
     letter: Letter,
+    serial: u64,
     has_arrived: bool,
 }
 
@@ -318,30 +329,41 @@ impl Table {
         row.is_some_and(|row| !std::mem::replace(&mut row.has_arrived, true))
     }
 
-    /// The number of the row, if its key is new; if not, it takes the place of the other.
-    fn insert(&mut self, row: Row) -> Option<u32> {
+    /// A row for a message, if its key is new; if not, the message takes the place of the other.
+    fn insert(&mut self, key: Key, letter: Letter) -> Option<Ticket> {
         // INVARIANT: there are never more than `MAX_IN_FLIGHT` and one.
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        let new = self.free.last().copied().unwrap_or(next);
-        let Self { numbers, rows, free, hashing } = self;
-        let is_it = |number: &u32| rows.get(*number).is_some_and(|known| known.key == row.key);
+        let number = self.free.last().copied().unwrap_or(next);
+        let Self { numbers, rows, free, serial, hashing } = self;
+        let is_it = |number: &u32| rows.get(*number).is_some_and(|known| known.key == key);
         let hash_of = |number: &u32| rows.get(*number).map_or(0, |row| hashing.hash_one(row.key));
-        match numbers.entry(hashing.hash_one(row.key), is_it, hash_of) {
+        match numbers.entry(hashing.hash_one(key), is_it, hash_of) {
             Entry::Occupied(known) => {
-                let number = *known.get();
-                rows.put(number, row);
+                if let Some(Some(row)) = rows.place(*known.get()) {
+                    (row.letter, row.has_arrived) = (letter, false);
+                }
                 None
             }
             Entry::Vacant(place) => {
-                place.insert(new);
+                place.insert(number);
                 free.pop();
-                rows.put(new, row);
-                Some(new)
+                *serial = serial.wrapping_add(1);
+                rows.put(number, Row { key, letter, serial: *serial, has_arrived: false });
+                Some(Ticket { number, serial: *serial })
             }
         }
     }
 
-    fn remove(&mut self, number: u32) {
+    /// Whether the row was still there.
+    fn remove(&mut self, ticket: Ticket) -> bool {
+        let is_it = self.rows.get(ticket.number).is_some_and(|row| row.serial == ticket.serial);
+        if is_it {
+            self.clear(ticket.number);
+        }
+        is_it
+    }
+
+    fn clear(&mut self, number: u32) {
         let Some(row) = self.rows.place(number).and_then(Option::take) else { return };
         if let Ok(found) = self.numbers.find_entry(self.hashing.hash_one(row.key), |other| *other == number) {
             found.remove();
@@ -352,7 +374,7 @@ impl Table {
     /// Whether there was one.
     fn remove_key(&mut self, key: &Key) -> bool {
         let number = self.number(key);
-        number.into_iter().for_each(|number| self.remove(number));
+        number.into_iter().for_each(|number| self.clear(number));
         number.is_some()
     }
 }

@@ -120,7 +120,7 @@ pub mod rules {
 }
 
 /// A line of a message sequence chart: a message, or a step of one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrow {
     /// Which record.
     pub record: u64,

@@ -125,7 +125,7 @@ pub struct Unverified {
 /// that is two or three times faster than one after the other. If it does not hold, [`VerifyingKey::verifies`] says for which.
 ///
 /// R is looked at as strictly as there. Only a holder of the secret key could still make a signature that is accepted here and
-/// not by itself, with an R of mixed order and some luck; it is a signature, too.
+/// not by itself, with an R of mixed order and some luck, which depends on what else is verified; it is a signature, too.
 #[must_use]
 pub fn verify_all(signatures: &[Unverified]) -> bool {
     if signatures.iter().any(|one| has_weak_point(&one.signature)) {

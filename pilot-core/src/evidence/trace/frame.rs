@@ -25,6 +25,8 @@ const AFTER_BODY: usize = HASH_HEAD.len() + HASH_BYTES;
 const DOMAIN: &[u8] = b"consent-mesh trace record";
 /// How many bytes are hashed before a body.
 const BEFORE_HASHED: usize = DOMAIN.len() + HASH_BYTES;
+/// A reader that has more than so many times the room that it needs gives it back.
+const ROOMY: usize = 4;
 /// How many bytes of a short record are hashed.
 const SHORT_BYTES: usize = 320;
 /// What the very first record of a trace has as the hash of the one before it.
@@ -216,6 +218,11 @@ impl Reader {
         self.offset = self.offset.saturating_add(self.used as u64);
         (self.used, self.end) = (0, self.end.saturating_sub(self.used));
         let needed = self.end.saturating_add(most);
+        if self.room.len() / ROOMY > needed {
+            // What a large record took is given back.
+            self.room.truncate(needed);
+            self.room.shrink_to_fit();
+        }
         if self.room.len() < needed {
             self.room.resize(needed, 0);
         }
