@@ -408,3 +408,37 @@ impl Rows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(mail: &mut Mail, id: u8, kind: MessageKind, seconds: u64) -> Key {
+        let device = DeviceId::from_index(0);
+        let mut sheets = Sheets::default();
+        let hash = ChainHead([0; 32]);
+        let sent = Sent { kind, sender: device, receiver: Whom::Known(device), policy: None, hash, item: None };
+        let (place, _) = sheets.add(sent, None);
+        let key = Key::id(MessageId([id; 16]), Some(device));
+        mail.send(key, kind, Letter::of(sheets.of(kind), place).unwrap(), Time::from_unix(seconds));
+        key
+    }
+
+    /// Numbers are given again: what is left of a message that was taken away by its key does not take another one with it.
+    #[test]
+    fn a_message_takes_no_other_with_it() {
+        let mut mail = Mail::default();
+        let key = send(&mut mail, 1, MessageKind::Request, 0);
+        send(&mut mail, 1, MessageKind::Send, 1);
+        mail.arrived(key, Time::from_unix(600));
+        send(&mut mail, 2, MessageKind::Send, KEPT_SECONDS);
+        assert!(mail.find(&key).is_none(), "it was forgotten when the first one was due");
+        send(&mut mail, 1, MessageKind::Request, 4_000);
+        send(&mut mail, 3, MessageKind::Send, 600 + KEPT_SECONDS);
+        assert!(mail.find(&key).is_none(), "it had arrived under this key");
+        let honest = send(&mut mail, 4, MessageKind::Send, 4_201);
+        send(&mut mail, 5, MessageKind::Send, 4_000 + KEPT_SECONDS);
+        assert!(mail.find(&honest).is_some());
+        assert_eq!(mail.forgotten, 0);
+    }
+}
