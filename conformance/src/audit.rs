@@ -2,8 +2,9 @@
 //!
 //! Each device is run again through the same `step` that it ran ([`replay`]), and every step is judged as the model checker
 //! judges it ([`crate::refine`]): a step reads and changes one device, and what it takes of another came with a message. So
-//! each trace has a judge of its own ([`judges`]); `merge` gives records their turns such that who received something comes
-//! after who sent it, and [`post`] says where it came from, for what is under way is remembered ([`mail`]).
+//! each trace has a judge of its own ([`judges`], which `bell` wakes); `merge` gives what concerns others its turns, such that
+//! who received something comes after who sent it, and [`post`] says where it came from, for what is under way is remembered
+//! ([`mail`]).
 //!
 //! * [`sources`]: what an auditor is given; [`seal`]: how far traces can be believed; [`facts`]: what names stand for;
 //! * [`feed`]: sealed records; [`note`]: what they have to do with other traces;

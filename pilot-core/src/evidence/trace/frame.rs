@@ -206,9 +206,7 @@ impl Reader {
             room.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
             Ok::<_, core::convert::Infallible>(piece.len())
         };
-        match self.feed_by(piece.len(), all) {
-            Ok(_) => {}
-        }
+        let Ok(_) = self.feed_by(piece.len(), all);
     }
 
     /// The next bytes of the stream, at most so many, which `read` puts where they belong. It says how many there were, and so
