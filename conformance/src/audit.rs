@@ -14,6 +14,7 @@
 //!
 //! Memory is that of what is alive: devices with what they hold, messages that may still arrive, and some pieces of each trace.
 
+mod air;
 mod bell;
 pub mod consents;
 pub mod court;

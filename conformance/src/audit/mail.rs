@@ -1,7 +1,7 @@
 //! Messages that were sent and may still arrive, with what their senders vouch for.
 //!
-//! Memory is bounded: a broadcast is forgotten when its epoch is out of the window, an answer or a request after a while, and
-//! if too much is under way, what has been so longest.
+//! Memory is bounded: broadcasts have an end of their own ([`Air`]), an answer or a request is forgotten after a while, and if
+//! too much is under way, what has been so longest.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -15,7 +15,9 @@ use pilot_core::graph::MessageKind;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::{Epoch, PolicyId, Provenance};
 use pilot_core::value::Time;
-use pilot_core::vocabulary::{DeviceId, Id as _};
+use pilot_core::vocabulary::DeviceId;
+
+use super::air::{Air, Broadcast};
 
 /// The most messages that are remembered.
 pub const MAX_IN_FLIGHT: usize = 1 << 20;
@@ -23,26 +25,25 @@ pub const MAX_IN_FLIGHT: usize = 1 << 20;
 pub const CLOCK_SKEW: u64 = 240;
 /// For how long a message is remembered that only asks or answers, in seconds.
 const KEPT_SECONDS: u64 = 3_600;
-/// For how long a broadcast is remembered: its epoch, the window after it, and clocks that differ.
-const BROADCAST_SECONDS: u64 = (1 + Epoch::WINDOW) * Epoch::SECONDS + 3 * CLOCK_SKEW;
 
-/// By what the two ends of a message are known to belong together: three numbers, because nothing is looked up more often.
+/// By what the two ends of a message are known to belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// It came in an envelope.
+    Envelope(Envelope),
+    /// It was broadcast.
+    Broadcast(Broadcast),
+}
+
+/// The id of an envelope, in numbers, and who sent it if a mesh file lists it: nobody else can take its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key(u64, u64, u64);
+pub struct Envelope(u64, u64, Option<DeviceId>);
 
-impl Key {
-    /// The envelope's id, and who sent it if a mesh file lists it: nobody else can take its place.
-    pub fn id(id: MessageId, sender: Option<DeviceId>) -> Self {
+impl Envelope {
+    /// Of an id and its sender.
+    pub fn new(id: MessageId, sender: Option<DeviceId>) -> Self {
         let number = u128::from_be_bytes(id.0);
-        // INVARIANT: the lowest bit of the last number tells ids and broadcasts apart.
-        let sender = sender.map_or(0, |sender| sender.index() as u64 + 1);
-        Self((number >> 64) as u64, number as u64, sender << 1)
-    }
-
-    /// A radio frame has none: whose item (the number of an opening), for whom, under which policy, when.
-    pub fn broadcast(opening: u32, receiver: DeviceId, policy: PolicyId, epoch: Epoch) -> Self {
-        let parties = (u64::from(opening) << 32) | receiver.index() as u64;
-        Self(parties, epoch.0, ((policy.index() as u64) << 1) | 1)
+        Self((number >> 64) as u64, number as u64, sender)
     }
 }
 
@@ -212,52 +213,65 @@ pub const fn is_lasting(kind: MessageKind) -> bool {
 /// Messages under way.
 #[derive(Debug, Default)]
 pub struct Mail {
+    air: Air,
     sent: Table,
-    /// Broadcasts, and when each is forgotten. Times come almost in order, so the order of sending is good
-    /// enough.
-    broadcasts: VecDeque<(Time, Ticket)>,
-    /// Likewise, what asks or answers.
+    /// What asks or answers, and when each is forgotten. Times come almost in order, so the order of sending is good enough.
     short: VecDeque<(Time, Ticket)>,
     /// Items, and what takes something back, that have not arrived: they may do so at any time.
-    lasting: VecDeque<Key>,
+    lasting: VecDeque<Envelope>,
     /// Those that have arrived once, and when each is forgotten.
-    arrived: VecDeque<(Time, Key)>,
+    arrived: VecDeque<(Time, Envelope)>,
     /// How many were forgotten although they might still arrive.
     pub forgotten: u64,
 }
 
 impl Mail {
-    /// A message of this kind leaves.
-    pub fn send(&mut self, key: Key, kind: MessageKind, letter: Letter, now: Time) {
-        let after = |seconds| Time::from_unix(now.unix().saturating_add(seconds));
-        if let Some(ticket) = self.sent.insert(key, letter) {
-            match kind {
-                MessageKind::Broadcast => self.broadcasts.push_back((after(BROADCAST_SECONDS), ticket)),
-                kind if is_lasting(kind) => self.lasting.push_back(key),
-                _ => self.short.push_back((after(KEPT_SECONDS), ticket)),
+    /// A message leaves, which stands at this place of a sheet.
+    pub fn send(&mut self, key: Key, sheet: &Arc<Sheet>, place: u32, now: Time) {
+        match key {
+            Key::Broadcast(broadcast) => self.forgotten += self.air.send(&broadcast, sheet, place, now),
+            Key::Envelope(key) => {
+                let Some(letter) = Letter::of(sheet, place) else { return };
+                let kind = letter.kind;
+                if let Some(ticket) = self.sent.insert(key, letter) {
+                    if is_lasting(kind) {
+                        self.lasting.push_back(key);
+                    } else {
+                        self.short.push_back((Time::from_unix(now.unix().saturating_add(KEPT_SECONDS)), ticket));
+                    }
+                }
+                self.forget(now);
             }
         }
-        self.forget(now);
     }
 
     /// What was sent under a key.
-    pub fn find(&self, key: &Key) -> Option<&Letter> {
-        self.sent.get(key).map(|row| &row.letter)
+    pub fn find(&self, key: &Key) -> Option<Letter> {
+        match key {
+            Key::Broadcast(broadcast) => self.air.find(broadcast),
+            Key::Envelope(key) => self.sent.get(key).map(|row| row.letter.clone()),
+        }
+    }
+
+    /// Whether something was.
+    pub fn has(&self, key: &Key) -> bool {
+        match key {
+            Key::Broadcast(broadcast) => self.air.has(broadcast),
+            Key::Envelope(key) => self.sent.get(key).is_some(),
+        }
     }
 
     /// One of those that may arrive at any time has. It may do so again, for links duplicate, but not for ever.
-    pub fn arrived(&mut self, key: Key, now: Time) {
+    pub fn arrived(&mut self, key: Envelope, now: Time) {
         if self.sent.arrives_first(&key) {
             self.arrived.push_back((Time::from_unix(now.unix().saturating_add(KEPT_SECONDS)), key));
         }
     }
 
     fn forget(&mut self, now: Time) {
-        for order in [&mut self.broadcasts, &mut self.short] {
-            while order.front().is_some_and(|(until, _)| *until <= now) {
-                if let Some((_, ticket)) = order.pop_front() {
-                    self.sent.remove(ticket);
-                }
+        while self.short.front().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, ticket)) = self.short.pop_front() {
+                self.sent.remove(ticket);
             }
         }
         while self.arrived.front().is_some_and(|(until, _)| *until <= now) {
@@ -268,7 +282,7 @@ impl Mail {
         while self.sent.len() > MAX_IN_FLIGHT {
             if let Some(key) = self.lasting.pop_front() {
                 self.forgotten += u64::from(self.sent.remove_key(&key));
-            } else if let Some((_, ticket)) = self.short.pop_front().or_else(|| self.broadcasts.pop_front()) {
+            } else if let Some((_, ticket)) = self.short.pop_front() {
                 self.forgotten += u64::from(self.sent.remove(ticket));
             } else {
                 break;
@@ -302,7 +316,7 @@ struct Ticket {
 
 #[derive(Debug)]
 struct Row {
-    key: Key,
+    key: Envelope,
     letter: Letter,
     serial: u64,
     has_arrived: bool,
@@ -313,24 +327,24 @@ impl Table {
         self.numbers.len()
     }
 
-    fn number(&self, key: &Key) -> Option<u32> {
+    fn number(&self, key: &Envelope) -> Option<u32> {
         let is_it = |number: &u32| self.rows.get(*number).is_some_and(|row| row.key == *key);
         self.numbers.find(self.hashing.hash_one(key), is_it).copied()
     }
 
-    fn get(&self, key: &Key) -> Option<&Row> {
+    fn get(&self, key: &Envelope) -> Option<&Row> {
         self.rows.get(self.number(key)?)
     }
 
     /// Whether it is there and has not arrived before; from now on it has.
-    fn arrives_first(&mut self, key: &Key) -> bool {
+    fn arrives_first(&mut self, key: &Envelope) -> bool {
         let number = self.number(key);
         let row = number.and_then(|number| self.rows.place(number)?.as_mut());
         row.is_some_and(|row| !std::mem::replace(&mut row.has_arrived, true))
     }
 
     /// A row for a message, if its key is new; if not, the message takes the place of the other.
-    fn insert(&mut self, key: Key, letter: Letter) -> Option<Ticket> {
+    fn insert(&mut self, key: Envelope, letter: Letter) -> Option<Ticket> {
         // INVARIANT: there are never more than `MAX_IN_FLIGHT` and one.
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
         let number = self.free.last().copied().unwrap_or(next);
@@ -372,7 +386,7 @@ impl Table {
     }
 
     /// Whether there was one.
-    fn remove_key(&mut self, key: &Key) -> bool {
+    fn remove_key(&mut self, key: &Envelope) -> bool {
         let number = self.number(key);
         number.into_iter().for_each(|number| self.clear(number));
         number.is_some()
@@ -412,15 +426,16 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pilot_core::vocabulary::Id as _;
 
-    fn send(mail: &mut Mail, id: u8, kind: MessageKind, seconds: u64) -> Key {
+    fn send(mail: &mut Mail, id: u8, kind: MessageKind, seconds: u64) -> Envelope {
         let device = DeviceId::from_index(0);
         let mut sheets = Sheets::default();
         let hash = ChainHead([0; 32]);
         let sent = Sent { kind, sender: device, receiver: Whom::Known(device), policy: None, hash, item: None };
         let (place, _) = sheets.add(sent, None);
-        let key = Key::id(MessageId([id; 16]), Some(device));
-        mail.send(key, kind, Letter::of(sheets.of(kind), place).unwrap(), Time::from_unix(seconds));
+        let key = Envelope::new(MessageId([id; 16]), Some(device));
+        mail.send(Key::Envelope(key), sheets.of(kind), place, Time::from_unix(seconds));
         key
     }
 
@@ -432,13 +447,13 @@ mod tests {
         send(&mut mail, 1, MessageKind::Send, 1);
         mail.arrived(key, Time::from_unix(600));
         send(&mut mail, 2, MessageKind::Send, KEPT_SECONDS);
-        assert!(mail.find(&key).is_none(), "it was forgotten when the first one was due");
+        assert!(!mail.has(&Key::Envelope(key)), "it was forgotten when the first one was due");
         send(&mut mail, 1, MessageKind::Request, 4_000);
         send(&mut mail, 3, MessageKind::Send, 600 + KEPT_SECONDS);
-        assert!(mail.find(&key).is_none(), "it had arrived under this key");
+        assert!(!mail.has(&Key::Envelope(key)), "it had arrived under this key");
         let honest = send(&mut mail, 4, MessageKind::Send, 4_201);
         send(&mut mail, 5, MessageKind::Send, 4_000 + KEPT_SECONDS);
-        assert!(mail.find(&honest).is_some());
+        assert!(mail.has(&Key::Envelope(honest)));
         assert_eq!(mail.forgotten, 0);
     }
 }

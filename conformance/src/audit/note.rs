@@ -10,8 +10,9 @@ use pilot_core::semantics::PolicyId;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::DeviceId;
 
+use super::air::Broadcast;
 use super::facts::Facts;
-use super::mail::{Key, Part, Sent, Sheets, Whom};
+use super::mail::{Envelope, Key, Part, Sent, Sheets, Whom};
 
 /// Both ends of a message, where one is missing.
 pub const ENDS: &str = "every ↓ has its ↑";
@@ -241,9 +242,9 @@ impl Scribe {
             Said::Broadcast(release) => {
                 let opened = facts.opening(&release.item.pseudonym);
                 // Only she can release it, whoever says so.
-                opened.filter(|(_, owner)| *owner == self.device).and_then(|(opening, _)| named.frame(opening, release))
+                opened.filter(|(_, owner)| *owner == self.device).and_then(|opened| named.frame(opened, release))
             }
-            _ => message.id.map(|id| id_key(id, Some(self.device), facts)),
+            _ => message.id.map(|id| envelope(id, Some(self.device), facts)),
         };
         let (kind, policy) = (message.body.kind(), named.policy);
         let is_voucher = matches!(kind, MessageKind::UploadPolicy | MessageKind::Request);
@@ -296,9 +297,10 @@ impl Named {
         Self { sender: device(&message.sender), receiver: device(&message.receiver), policy }
     }
 
-    /// By what both ends of a broadcast are known.
-    fn frame(&self, opening: u32, release: &Release) -> Option<Key> {
-        Some(Key::broadcast(opening, self.receiver?, self.policy?, release.epoch))
+    /// By what both ends of a broadcast are known, whose item is opened.
+    fn frame(&self, (opening, owner): (u32, DeviceId), release: &Release) -> Option<Key> {
+        let (receiver, policy, epoch) = (self.receiver?, self.policy?, release.epoch);
+        Some(Key::Broadcast(Broadcast { owner, opening, receiver, policy, epoch }))
     }
 }
 
@@ -324,10 +326,9 @@ fn arrival(message: &Message, named: &Named, facts: &Facts<'_>) -> Arrival {
     };
     let key = match &message.body {
         Said::Broadcast(release) => {
-            let opened = facts.opening(&release.item.pseudonym);
-            opened.and_then(|(opening, _)| named.frame(opening, release))
+            facts.opening(&release.item.pseudonym).and_then(|opened| named.frame(opened, release))
         }
-        _ => message.id.map(|id| id_key(id, named.sender, facts)),
+        _ => message.id.map(|id| envelope(id, named.sender, facts)),
     };
     Arrival { kind: message.body.kind(), key, from, unjudged, vouch, offers }
 }
@@ -349,8 +350,8 @@ fn whom(party: &Party, named: Option<DeviceId>, message: &Message, facts: &Facts
 }
 
 /// Subjects are anonymous to whom they write, so only senders that a mesh file lists are part of it.
-fn id_key(id: MessageId, sender: Option<DeviceId>, facts: &Facts<'_>) -> Key {
-    Key::id(id, sender.filter(|sender| facts.role(*sender).is_some()))
+fn envelope(id: MessageId, sender: Option<DeviceId>, facts: &Facts<'_>) -> Key {
+    Key::Envelope(Envelope::new(id, sender.filter(|sender| facts.role(*sender).is_some())))
 }
 
 fn part(body: &Said) -> Option<Part> {

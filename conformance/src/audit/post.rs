@@ -134,7 +134,7 @@ impl<'v> Post<'v> {
 
     /// Whether what a record waits for is here.
     pub fn is_met(&self, need: &Need) -> bool {
-        self.mail.find(&need.key).is_some()
+        self.mail.has(&need.key)
     }
 
     /// For how many seconds of the sender's clock a record waits for what it needs. One for which somebody has vouched already
@@ -152,10 +152,8 @@ impl<'v> Post<'v> {
             Deed::Restore(offers) => Some(Mark { origin: Origin::Nothing, vouchers: self.vouchers(&offers, time) }),
             Deed::Send(Leaving { kind, key, vouch }) => {
                 self.vouched.extend(vouch);
-                if let Some((key, letter)) =
-                    key.and_then(|(key, place)| Some((key, Letter::of(sheets.of(kind), place)?)))
-                {
-                    self.mail.send(key, kind, letter, time);
+                if let Some((key, place)) = key {
+                    self.mail.send(key, sheets.of(kind), place, time);
                 }
                 None
             }
@@ -207,13 +205,16 @@ impl<'v> Post<'v> {
     /// The other end of a message.
     fn origin(&mut self, at: usize, arrival: &Arrival, time: Time) -> Origin {
         let Arrival { kind, key, from, unjudged, vouch, .. } = arrival;
-        if let Some((key, sent)) = key.and_then(|key| Some((key, self.mail.find(&key)?.clone()))) {
+        if let Some((key, sent)) = key.and_then(|key| Some((key, self.mail.find(&key)?))) {
             match *vouch {
                 None => {
                     // Others may say that they have got it; it is still under way to whom it is for.
                     let device = self.standings.get(at).and_then(|standing| standing.device);
                     let is_its = sent.receiver == Whom::Anonymous || device.map(Whom::Known) == Some(sent.receiver);
-                    if is_its && mail::is_lasting(sent.kind) {
+                    if let Key::Envelope(key) = key
+                        && is_its
+                        && mail::is_lasting(sent.kind)
+                    {
                         self.mail.arrived(key, time);
                     }
                     return Origin::Matched(sent);
