@@ -49,7 +49,7 @@ pub struct Air {
 #[derive(Debug, Default)]
 struct Sender {
     /// What it has sent, the oldest first, and until when that is remembered.
-    sheets: VecDeque<(Time, Arc<Sheet>)>,
+    sheets: VecDeque<(Time, Sheet)>,
     /// How many sheets were forgotten before these.
     forgotten: u64,
     /// To whom, the oldest first.
@@ -69,7 +69,7 @@ struct Sent {
 impl Air {
     /// A broadcast leaves, which stands at this place of a sheet. Returns how many others are forgotten although they might still
     /// arrive.
-    pub fn send(&mut self, broadcast: &Broadcast, sheet: &Arc<Sheet>, place: u32, now: Time) -> u64 {
+    pub fn send(&mut self, broadcast: &Broadcast, sheet: &Sheet, place: u32, now: Time) -> u64 {
         let Broadcast { owner, opening, receiver, policy, epoch } = *broadcast;
         if owner.index() >= self.senders.len() {
             self.senders.resize_with(owner.index() + 1, Sender::default);
@@ -159,9 +159,12 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::mail::{Part, Sheets, Whom};
+    use std::sync::OnceLock;
+
     use pilot_core::evidence::envelope::ChainHead;
     use pilot_core::graph::MessageKind;
+
+    use crate::audit::mail::{self, Drafts, Part, Whom};
 
     fn broadcast(receiver: usize, epoch: u64) -> Broadcast {
         let device = DeviceId::from_index;
@@ -172,20 +175,19 @@ mod tests {
     /// On a sheet each, or all on one.
     fn send(air: &mut Air, all: &[(Broadcast, u64)], is_one_sheet: bool) -> u64 {
         let mut lost = 0;
-        let mut sheets = Sheets::default();
-        let mut places = Vec::new();
-        for (number, (broadcast, _)) in all.iter().enumerate() {
-            let hash = ChainHead([u8::try_from(number).unwrap(); 32]);
-            let (kind, sender, receiver) = (MessageKind::Broadcast, broadcast.owner, Whom::Known(broadcast.receiver));
-            let sent = crate::audit::mail::Sent { kind, sender, receiver, policy: None, hash, item: None };
-            let (place, _) = sheets.add(sent, Some(Part::Released(broadcast.epoch)));
-            places.push((sheets.of(kind).clone(), place));
-            if !is_one_sheet {
-                sheets.turn_over();
+        for (number, some) in all.chunks(if is_one_sheet { all.len() } else { 1 }).enumerate() {
+            let mut drafts = Drafts::default();
+            for (broadcast, _) in some {
+                let (kind, sender, receiver) =
+                    (MessageKind::Broadcast, broadcast.owner, Whom::Known(broadcast.receiver));
+                let (part, hash) =
+                    (Some(Part::Released(broadcast.epoch)), ChainHead([u8::try_from(number).unwrap(); 32]));
+                drafts.add(mail::Sent { kind, sender, receiver, policy: None, hash, part, vouch: OnceLock::new() });
             }
-        }
-        for ((broadcast, seconds), (sheet, place)) in all.iter().zip(places) {
-            lost += air.send(broadcast, &sheet, place, Time::from_unix(*seconds));
+            let sheets = drafts.take();
+            for (place, (broadcast, seconds)) in (0..).zip(some) {
+                lost += air.send(broadcast, sheets.of(MessageKind::Broadcast), place, Time::from_unix(*seconds));
+            }
         }
         lost
     }

@@ -425,8 +425,8 @@ impl<'v, 'h> Bench<'v, 'h> {
                     }
                 }
                 let vouch = self.court.hear(place, entry, mark.as_ref().unwrap_or(&Mark::NOTHING));
-                if let Tie::Leaves(kind, item) = entry.tie {
-                    batch.sheets.of(kind).vouch(item, vouch);
+                if let Tie::Leaves(kind, place) = entry.tie {
+                    batch.sheets.vouch(kind, place, vouch);
                 }
                 batch.judged += 1;
                 self.judged += 1;

@@ -60,16 +60,10 @@ pub struct Sent {
     pub policy: Option<PolicyId>,
     /// The hash of its record.
     pub hash: ChainHead,
-    /// If it is about an item, its place among those of its sheet that are.
-    pub item: Option<u32>,
-}
-
-/// What is sent with an item, or about one.
-#[derive(Debug)]
-pub struct About {
-    /// What it says of it.
-    pub part: Part,
-    vouch: OnceLock<Vouch>,
+    /// What it says of an item, if it is about one.
+    pub part: Option<Part>,
+    /// For one that is: what was vouched for when it left, once that is known.
+    pub vouch: OnceLock<Vouch>,
 }
 
 /// Which releases of an item a message is about.
@@ -81,94 +75,73 @@ pub enum Part {
     TakenBack(Withdrawal),
 }
 
-/// Messages that a batch of records has sent. They stand together, where the judge of their sender puts them; who receives one
-/// looks there.
-#[derive(Debug, Default)]
-pub struct Sheet {
-    sent: Vec<Sent>,
-    about: Vec<About>,
-}
+/// Messages that a batch of records has sent. They stand together, where the judge of their sender says what it vouches for;
+/// who receives one looks there.
+pub type Sheet = Arc<[Sent]>;
 
 /// All of them. A sheet is kept until the last message on it is forgotten, so broadcasts, which are forgotten first, have one of
 /// their own.
 #[derive(Debug, Clone, Default)]
 pub struct Sheets {
-    broadcasts: Arc<Sheet>,
-    others: Arc<Sheet>,
+    broadcasts: Sheet,
+    others: Sheet,
 }
 
 impl Sheets {
-    /// What is written on them from now on is the next batch's. Returns those of this one.
-    pub fn turn_over(&mut self) -> Self {
-        let next = |sheet: &Arc<Sheet>| Arc::new(sheet.as_large_as());
-        let next = Self { broadcasts: next(&self.broadcasts), others: next(&self.others) };
-        std::mem::replace(self, next)
-    }
-
     /// The one for messages of this kind.
-    pub const fn of(&self, kind: MessageKind) -> &Arc<Sheet> {
+    pub const fn of(&self, kind: MessageKind) -> &Sheet {
         if let MessageKind::Broadcast = kind { &self.broadcasts } else { &self.others }
     }
 
-    /// One more message. Returns its place on its sheet, and if it is about an item, its place among those there that are.
-    pub fn add(&mut self, sent: Sent, part: Option<Part>) -> (u32, Option<u32>) {
-        let sheet = if let MessageKind::Broadcast = sent.kind { &mut self.broadcasts } else { &mut self.others };
-        // INVARIANT: nobody else has it before the batch is complete.
-        Arc::get_mut(sheet).map_or((u32::MAX, None), |sheet| sheet.add(sent, part))
+    /// What the sender vouches for with the message at this place. Said once, when its step is judged.
+    pub fn vouch(&self, kind: MessageKind, place: u32, vouch: Vouch) {
+        // INVARIANT: one judge judges it, once.
+        let _ = self.of(kind).get(place as usize).map(|sent| sent.vouch.set(vouch));
     }
 }
 
-impl Sheet {
-    /// An empty one, with room for as many messages.
-    fn as_large_as(&self) -> Self {
-        Self { sent: Vec::with_capacity(self.sent.len()), about: Vec::with_capacity(self.about.len()) }
+/// The messages of a batch that is not read to its end.
+#[derive(Debug, Default)]
+pub struct Drafts {
+    broadcasts: Vec<Sent>,
+    others: Vec<Sent>,
+}
+
+impl Drafts {
+    /// One more message. Returns its place on its sheet.
+    pub fn add(&mut self, sent: Sent) -> u32 {
+        let sheet = if let MessageKind::Broadcast = sent.kind { &mut self.broadcasts } else { &mut self.others };
+        sheet.push(sent);
+        u32::try_from(sheet.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn add(&mut self, sent: Sent, part: Option<Part>) -> (u32, Option<u32>) {
-        let place = |length| u32::try_from(length).unwrap_or(u32::MAX);
-        let item = part.map(|_| place(self.about.len()));
-        self.about.extend(part.map(|part| About { part, vouch: OnceLock::new() }));
-        self.sent.push(Sent { item, ..sent });
-        (place(self.sent.len() - 1), item)
-    }
-
-    /// What the sender vouches for with the message at this place among those about items. Said once, when its step is judged.
-    pub fn vouch(&self, item: u32, vouch: Vouch) {
-        // INVARIANT: one judge judges it, once.
-        let _ = self.about.get(item as usize).map(|about| about.vouch.set(vouch));
+    /// The batch is read: its sheets, as large as need be. What comes now is the next one's.
+    pub fn take(&mut self) -> Sheets {
+        Sheets { broadcasts: self.broadcasts.drain(..).collect(), others: self.others.drain(..).collect() }
     }
 }
 
 /// A message on a sheet.
 #[derive(Debug, Clone)]
 pub struct Letter {
-    sheet: Arc<Sheet>,
+    sheet: Sheet,
     place: u32,
 }
 
 impl Letter {
     /// The one at this place.
-    pub fn of(sheet: &Arc<Sheet>, place: u32) -> Option<Self> {
-        ((place as usize) < sheet.sent.len()).then(|| Self { sheet: Arc::clone(sheet), place })
-    }
-
-    fn about(&self) -> Option<&About> {
-        self.sheet.about.get(self.item? as usize)
-    }
-
-    /// Which releases of an item it is about.
-    pub fn part(&self) -> Option<Part> {
-        self.about().map(|about| about.part)
+    pub fn of(sheet: &Sheet, place: u32) -> Option<Self> {
+        ((place as usize) < sheet.len()).then(|| Self { sheet: Arc::clone(sheet), place })
     }
 
     /// Whether nothing more is to be heard of its sender.
     pub fn is_judged(&self) -> bool {
-        self.about().is_none_or(|about| about.vouch.get().is_some())
+        self.part.is_none() || self.vouch.get().is_some()
     }
 
     /// What was vouched for, as far as it is known.
-    pub fn vouch(&self) -> Vouch {
-        self.about().and_then(|about| about.vouch.get()).copied().unwrap_or_default()
+    pub fn vouched(&self) -> Vouch {
+        self.vouch.get().copied().unwrap_or_default()
     }
 }
 
@@ -177,7 +150,7 @@ impl Deref for Letter {
 
     #[expect(clippy::indexing_slicing, reason = "there is none without its place")]
     fn deref(&self) -> &Sent {
-        &self.sheet.sent[self.place as usize]
+        &self.sheet[self.place as usize]
     }
 }
 
@@ -227,7 +200,7 @@ pub struct Mail {
 
 impl Mail {
     /// A message leaves, which stands at this place of a sheet.
-    pub fn send(&mut self, key: Key, sheet: &Arc<Sheet>, place: u32, now: Time) {
+    pub fn send(&mut self, key: Key, sheet: &Sheet, place: u32, now: Time) {
         match key {
             Key::Broadcast(broadcast) => self.forgotten += self.air.send(&broadcast, sheet, place, now),
             Key::Envelope(key) => {
@@ -430,12 +403,12 @@ mod tests {
 
     fn send(mail: &mut Mail, id: u8, kind: MessageKind, seconds: u64) -> Envelope {
         let device = DeviceId::from_index(0);
-        let mut sheets = Sheets::default();
-        let hash = ChainHead([0; 32]);
-        let sent = Sent { kind, sender: device, receiver: Whom::Known(device), policy: None, hash, item: None };
-        let (place, _) = sheets.add(sent, None);
+        let (hash, vouch) = (ChainHead([0; 32]), OnceLock::new());
+        let (sender, receiver) = (device, Whom::Known(device));
+        let mut drafts = Drafts::default();
+        let place = drafts.add(Sent { kind, sender, receiver, policy: None, hash, part: None, vouch });
         let key = Envelope::new(MessageId([id; 16]), Some(device));
-        mail.send(Key::Envelope(key), sheets.of(kind), place, Time::from_unix(seconds));
+        mail.send(Key::Envelope(key), drafts.take().of(kind), place, Time::from_unix(seconds));
         key
     }
 

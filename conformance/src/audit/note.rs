@@ -1,6 +1,8 @@
 //! What a record has to do with other traces: all that the merge and the post need to know of it. Records themselves stay
 //! with the judge of their trace.
 
+use std::sync::OnceLock;
+
 use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use pilot_core::evidence::trace::action::{Body as Said, Message, Offer, Party, Release};
@@ -12,7 +14,7 @@ use pilot_core::vocabulary::DeviceId;
 
 use super::air::Broadcast;
 use super::facts::Facts;
-use super::mail::{Envelope, Key, Part, Sent, Sheets, Whom};
+use super::mail::{Drafts, Envelope, Key, Part, Sent, Sheets, Whom};
 
 /// Both ends of a message, where one is missing.
 pub const ENDS: &str = "every ↓ has its ↑";
@@ -111,8 +113,7 @@ pub enum Tie {
     None,
     /// The post must say where it came from.
     Arrives,
-    /// Somebody may want to know what was vouched for with it: what it is, and its place among the messages of its sheet that
-    /// are about items.
+    /// Somebody may want to know what was vouched for with it: what it is, and its place on its sheet.
     Leaves(MessageKind, u32),
 }
 
@@ -150,7 +151,7 @@ pub struct Scribe {
     seen: Time,
     is_resuming: bool,
     notes: Vec<Note>,
-    sheets: Sheets,
+    drafts: Drafts,
     known: KnownDevices,
 }
 
@@ -162,7 +163,7 @@ impl Scribe {
             seen: Time::default(),
             is_resuming: false,
             notes: Vec::new(),
-            sheets: Sheets::default(),
+            drafts: Drafts::default(),
             known: KnownDevices::default(),
         }
     }
@@ -183,10 +184,12 @@ impl Scribe {
         let deed = match &step.action {
             Action::Send(message) => {
                 named = Named::of(message, &mut self.known, facts);
-                self.leaving(message, &named, hash, facts).map(|(leaving, item)| {
-                    tie = item.map_or(Tie::None, |item| Tie::Leaves(leaving.kind, item));
-                    Deed::Send(leaving)
-                })
+                let leaving = self.leaving(message, &named, hash, facts);
+                let place = leaving.as_ref().and_then(|leaving| leaving.key).map(|(_, place)| place);
+                if let (Some(place), Some(_)) = (place, part(&message.body)) {
+                    tie = Tie::Leaves(message.body.kind(), place);
+                }
+                leaving.map(Deed::Send)
             }
             Action::Receive(message, _) => {
                 (tie, named) = (Tie::Arrives, Named::of(message, &mut self.known, facts));
@@ -227,17 +230,11 @@ impl Scribe {
     pub fn take(&mut self) -> Notes {
         // The next ones are likely to be about as many.
         let next = Vec::with_capacity(self.notes.len());
-        Notes { notes: std::mem::replace(&mut self.notes, next), sheets: self.sheets.turn_over() }
+        Notes { notes: std::mem::replace(&mut self.notes, next), sheets: self.drafts.take() }
     }
 
-    /// A message leaves. If it is about an item, also its place among those of the sheet that are.
-    fn leaving(
-        &mut self,
-        message: &Message,
-        named: &Named,
-        hash: ChainHead,
-        facts: &Facts<'_>,
-    ) -> Option<(Leaving, Option<u32>)> {
+    /// A message leaves, if others are concerned.
+    fn leaving(&mut self, message: &Message, named: &Named, hash: ChainHead, facts: &Facts<'_>) -> Option<Leaving> {
         let key = match &message.body {
             Said::Broadcast(release) => {
                 let opened = facts.opening(&release.item.pseudonym);
@@ -252,15 +249,12 @@ impl Scribe {
         if key.is_none() && vouch.is_none() {
             return None;
         }
-        let mut about = None;
         let key = key.map(|key| {
             let receiver = whom(&message.receiver, named.receiver, message, facts);
-            let sent = Sent { kind, sender: self.device, receiver, policy, hash, item: None };
-            let (place, item) = self.sheets.add(sent, part(&message.body));
-            about = item;
-            (key, place)
+            let (part, vouch) = (part(&message.body), OnceLock::new());
+            (key, self.drafts.add(Sent { kind, sender: self.device, receiver, policy, hash, part, vouch }))
         });
-        Some((Leaving { kind, key, vouch }, about))
+        Some(Leaving { kind, key, vouch })
     }
 }
 

@@ -60,7 +60,7 @@ impl Court<'_> {
         }
         // The trace was held back until this is known, so nobody waits here.
         if let Origin::Matched(sent) = &mark.origin {
-            match sent.vouch() {
+            match sent.vouched() {
                 Vouch::Nothing => {}
                 Vouch::Item(provenance) => evidence.provenance = Some(provenance),
                 Vouch::Notice(epoch) => evidence.withdrawn = Some(epoch),
@@ -164,7 +164,7 @@ impl Court<'_> {
             let is_same = Whom::Known(one) == other || other == Whom::Anonymous;
             is_same || !self.world.is_named(one)
         };
-        if arrived == (sent.kind, sent.policy, sent.part())
+        if arrived == (sent.kind, sent.policy, sent.part)
             && may_be(message.sender, Whom::Known(sent.sender))
             && may_be(message.receiver, sent.receiver)
         {
@@ -180,7 +180,7 @@ impl Court<'_> {
     fn as_sent(&self, told: Told, arrived: Withdrawal, item: ItemId, sent: &Letter) -> Withdrawal {
         let holds = |replay: &Replay| replay.device.state.receipts_of(item).next().is_some();
         let is_held = self.replays.get(told.trace).is_some_and(holds);
-        match sent.part() {
+        match sent.part {
             Some(Part::TakenBack(sent)) if arrived.until == Time::default() && !is_held => {
                 Withdrawal { until: sent.until, ..arrived }
             }
