@@ -20,6 +20,7 @@ pub mod consents;
 pub mod court;
 pub mod facts;
 pub mod feed;
+mod hashing;
 pub mod html;
 pub mod json;
 pub mod judges;

@@ -19,6 +19,7 @@ use pilot_core::evidence::{DeviceName, VerifyingKey};
 use pilot_core::value::Time;
 
 use super::facts::Found;
+use super::hashing::Hashing;
 use super::judges::MAX_JUDGES;
 use super::report::rules;
 use super::sources::{Sources, TraceFiles};
@@ -150,6 +151,7 @@ fn seal(files: &TraceFiles, keys: &Keys<'_>, found: &Mutex<Found>, reader: &mut 
     let verifier = || Verifier::new(|open: &Open| keys.of_trace(open));
     let skimming = |verifier| Skimming {
         verifier,
+        hashing: Hashing::new(),
         keys,
         found,
         listed: None,
@@ -175,6 +177,7 @@ fn seal(files: &TraceFiles, keys: &Keys<'_>, found: &Mutex<Found>, reader: &mut 
 
 struct Skimming<'k, K> {
     verifier: Verifier<K>,
+    hashing: Hashing,
     keys: &'k Keys<'k>,
     found: &'k Mutex<Found>,
     /// What is known of the device of the last `open` record.
@@ -238,9 +241,10 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
             if length == 0 || self.is_doubtful {
                 break;
             }
-            while let Some((offset, frame)) = reader.frame().map_err(|error| damaged(self.misframed(error)))? {
-                self.may_sign(frame.body, offset, path)?;
-                let head = self.verifier.skim(offset, &frame).map_err(damaged)?;
+            let (frames, misframed) = reader.frames();
+            for ((offset, frame), true_hash) in frames.iter().zip(self.hashing.true_hashes(&frames)) {
+                self.may_sign(frame.body, *offset, path)?;
+                let head = self.verifier.skim(*offset, frame, true_hash).map_err(damaged)?;
                 self.last = self.last.max(head.time);
                 if head.is_policy() {
                     self.find(frame.body);
@@ -254,6 +258,9 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
                 } else if self.period.is_none() {
                     self.period = Some((head.time, head.time));
                 }
+            }
+            if let Some(error) = misframed {
+                return Err(damaged(self.misframed(error)));
             }
         }
         let offset = reader.offset();

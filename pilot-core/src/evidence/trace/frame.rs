@@ -97,9 +97,19 @@ impl<'b> Frame<'b> {
         Ok(Some(Self { previous: ChainHead(*previous), body, hash: ChainHead(*hash), length }))
     }
 
+    /// What its hash should be of, in pieces.
+    pub fn hashed(&self) -> [&[u8]; 3] {
+        hashed(&self.previous, self.body)
+    }
+
+    /// What its hash should be.
+    pub fn true_hash(&self) -> ChainHead {
+        hash(self.previous, self.body)
+    }
+
     /// Whether the hash is that of the record.
     pub fn is_intact(&self) -> bool {
-        self.hash == hash(self.previous, self.body)
+        self.hash == self.true_hash()
     }
 }
 
@@ -116,12 +126,17 @@ fn byte_string_head(bytes: &[u8]) -> Result<Option<(usize, usize)>, FrameProblem
     if value < least { Err(FrameProblem::Body) } else { Ok(Some((length, value as usize))) }
 }
 
-/// SHA-256("consent-mesh trace record" ‖ previous ‖ body).
+/// "consent-mesh trace record" ‖ previous ‖ body.
+const fn hashed<'b>(previous: &'b ChainHead, body: &'b [u8]) -> [&'b [u8]; 3] {
+    [DOMAIN, &previous.0, body]
+}
+
+/// SHA-256 of what is [`hashed`].
 pub fn hash(previous: ChainHead, body: &[u8]) -> ChainHead {
     // Almost every record is short. What stands in one piece is hashed faster than what comes in several.
     let mut room = [0; SHORT_BYTES];
     let length = BEFORE_HASHED + body.len();
-    let parts = [DOMAIN, &previous.0, body];
+    let parts = hashed(&previous, body);
     let Some(whole) = room.get_mut(..length) else {
         return ChainHead(parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)).finalize().into());
     };
@@ -243,6 +258,26 @@ impl Reader {
             self.used = self.used.saturating_add(frame.length);
         }
         Ok(frame.map(|frame| (offset, frame)))
+    }
+
+    /// All complete records that are held, and where each begins; and what is wrong after them, if anything is. More bytes are
+    /// needed then.
+    pub fn frames(&mut self) -> (Vec<(u64, Frame<'_>)>, Option<FrameError>) {
+        let held = self.room.get(self.used..self.end).unwrap_or_default();
+        let (mut frames, mut rest, mut offset) = (Vec::new(), held, self.offset());
+        let problem = loop {
+            match Frame::first(rest) {
+                Ok(Some(frame)) => {
+                    frames.push((offset, frame));
+                    rest = rest.get(frame.length..).unwrap_or_default();
+                    offset = offset.saturating_add(frame.length as u64);
+                }
+                Ok(None) => break None,
+                Err(problem) => break Some(problem),
+            }
+        };
+        self.used = self.used.saturating_add(held.len().saturating_sub(rest.len()));
+        (frames, problem.map(|problem| FrameError { offset, problem }))
     }
 
     /// What is left when nothing more comes.

@@ -207,15 +207,16 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
     }
 
     /// Verifies the next record like [`Verifier::check`], but reads only those that open, sign or close a trace. Of any other
-    /// it has seen the kind, the number and the time, and whether it was changed.
-    pub fn skim(&mut self, offset: u64, frame: &Frame<'_>) -> Result<Head, VerifyError> {
+    /// it has seen the kind, the number and the time, and whether it was changed: whoever hashes many records at once says what
+    /// its [`Frame::true_hash`] is.
+    pub fn skim(&mut self, offset: u64, frame: &Frame<'_>, true_hash: ChainHead) -> Result<Head, VerifyError> {
         let error = |record, problem| VerifyError { record, offset, problem };
         let head = Head::of(frame.body);
         if head.is_some_and(|head| !head.is_plain()) {
             return self.check(offset, frame).map(|record| Head::from(&record));
         }
         let expected = self.next;
-        self.may_come(frame).map_err(|problem| error(expected, problem))?;
+        self.may_come(frame, true_hash).map_err(|problem| error(expected, problem))?;
         // Without a head it is no record; reading it says what is wrong with it.
         let head = match head {
             Some(head) => head,
@@ -258,7 +259,7 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
     }
 
     fn believe(&mut self, frame: &Frame<'_>) -> Result<Record, VerifyProblem> {
-        self.may_come(frame)?;
+        self.may_come(frame, frame.true_hash())?;
         let record = Record::from_bytes(frame.body)?;
         self.follows(frame, record.sequence)?;
         match &record.content {
@@ -277,7 +278,7 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
     }
 
     /// Whether a record can come next, and is as it was written.
-    fn may_come(&self, frame: &Frame<'_>) -> Result<(), VerifyProblem> {
+    fn may_come(&self, frame: &Frame<'_>, true_hash: ChainHead) -> Result<(), VerifyProblem> {
         // What cannot come next is said first: it explains more than a hash that does not fit.
         match self.state {
             State::Torn => return Err(VerifyProblem::AfterTorn),
@@ -285,7 +286,7 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Verifier<K> {
             State::Running | State::Stopped if self.file_begins => return Err(VerifyProblem::NotContinued),
             State::Nothing | State::Running | State::Stopped | State::Continues => {}
         }
-        if frame.is_intact() { Ok(()) } else { Err(VerifyProblem::Hash) }
+        if frame.hash == true_hash { Ok(()) } else { Err(VerifyProblem::Hash) }
     }
 
     /// Whether a record of this number follows the last one.
