@@ -6,7 +6,8 @@
 //! who received something comes after who sent it, and [`post`] says where it came from, for what is under way is remembered
 //! ([`mail`]).
 //!
-//! * [`sources`]: what an auditor is given; [`seal`]: how far traces can be believed; [`facts`]: what names stand for;
+//! * [`sources`]: what an auditor is given; [`seal`]: how far traces can be believed; [`copies`]: several traces of one device;
+//!   [`facts`]: what names stand for;
 //! * [`feed`]: sealed records; [`note`]: what they have to do with other traces;
 //! * [`court`]: a judge, with [`world`] for what it knows of its traces, `runs` for what devices have from before, `origin`
 //!   for both ends of messages, [`consents`] for what subjects signed, and `trial` for steps;
@@ -17,6 +18,7 @@
 mod air;
 mod bell;
 pub mod consents;
+pub mod copies;
 pub mod court;
 pub mod facts;
 pub mod feed;
@@ -52,10 +54,11 @@ use pilot_core::policy::Choice;
 use pilot_core::semantics::PolicyId;
 use pilot_core::value::Time;
 
+use self::copies::{Aside, Fork};
 use self::court::{Court, Filter};
 use self::facts::Facts;
 use self::judges::Judges;
-use self::report::{Class, Finding, Holding, Open, PolicyText, Report, Trace, rules};
+use self::report::{Class, Finding, Holding, Open, PolicyText, Report, SetAside, Trace, rules};
 use self::seal::{Keys, Sealed};
 use self::sources::Sources;
 use self::world::World;
@@ -82,8 +85,9 @@ pub fn audit_by(judges: Judges, sources: &Sources, filter: Filter, progress: &Pr
     let keys = Keys::of(sources);
     let (traces, found) = seal::seal_all(judges.count, &sources.traces, &keys, &progress.sealed);
     let Some(newest) = sources.meshes.last() else { return Report::default() };
-    let (mut judged, unreadable): (Vec<Sealed>, Vec<Sealed>) =
+    let (believable, unreadable): (Vec<Sealed>, Vec<Sealed>) =
         traces.into_iter().partition(|trace| trace.end.is_some() && trace.device().is_some());
+    let (mut judged, aside) = copies::sort_out(believable, &keys);
     // Within a second, who asks comes before who is asked: nobody can tell of an anonymous question whose trace to wait for.
     judged.sort_by_key(|trace| trace.graph() == Some(GraphName::of(&REPOSITORY)));
     progress.records.store(judged.iter().map(sealed_records).sum(), Ordering::Relaxed);
@@ -97,11 +101,15 @@ pub fn audit_by(judges: Judges, sources: &Sources, filter: Filter, progress: &Pr
     for trace in judged.iter().chain(&unreadable) {
         court.seal_findings(trace, &facts);
     }
+    aside.iter().for_each(|aside| court.set_aside(aside));
     for judge in judges::judge_all(judges, &facts, &judged, &filter, &progress.judged) {
         court.join(judge);
     }
     court.all_were_heard(progress.records.load(Ordering::Relaxed));
-    finish(court, judged.iter().chain(&unreadable))
+    let mut traces: Vec<Trace> = judged.iter().chain(&unreadable).map(|trace| trace_of(trace, None)).collect();
+    traces.extend(aside.iter().map(|aside| trace_of(&aside.trace, Some(aside))));
+    traces.sort_by(|a, b| (&a.device, &a.directory).cmp(&(&b.device, &b.directory)));
+    finish(court, traces)
 }
 
 fn sealed_records(trace: &Sealed) -> u64 {
@@ -131,6 +139,27 @@ impl Court<'_> {
             let text = format!("`{}`: the trace goes on in a file that is missing", trace.files.directory.display());
             self.damaged(trace, &name, trace.standing.records, rules::SEQUENCE, &text);
         }
+    }
+
+    /// A trace that is not judged: nothing is wrong with a copy.
+    fn set_aside(&mut self, aside: &Aside) {
+        let Aside { trace, other, fork: Some(Fork { record, time }) } = aside else { return };
+        let device = trace.device().map_or_else(String::new, ToString::to_string);
+        let directory = trace.files.directory.display();
+        let text = format!(
+            "`{directory}` and `{other}` differ from record {record} on, and {device} has signed both; only the latter is judged"
+        );
+        self.complain(Finding {
+            class: Class::Integrity,
+            device,
+            record: *record,
+            time: *time,
+            rule: rules::ANCHOR.into(),
+            premise: "a device has one history".into(),
+            text,
+            policy: None,
+            chart: Vec::new(),
+        });
     }
 
     /// Every sealed record was judged, or a finding says why not. If this fails, a file has changed meanwhile, or the auditor
@@ -168,8 +197,8 @@ impl Court<'_> {
     }
 }
 
-fn finish<'t>(mut court: Court<'_>, traces: impl Iterator<Item = &'t Sealed>) -> Report {
-    let traces = traces.map(|trace| Trace {
+fn trace_of(trace: &Sealed, aside: Option<&Aside>) -> Trace {
+    Trace {
         device: trace.device().map_or_else(|| "?".into(), ToString::to_string),
         directory: trace.files.directory.display().to_string(),
         graph: trace.graph().map_or("?", |graph| graph.as_str()).into(),
@@ -177,9 +206,13 @@ fn finish<'t>(mut court: Court<'_>, traces: impl Iterator<Item = &'t Sealed>) ->
         period: trace.period,
         open: (trace.standing.end == End::Open && trace.damage.as_ref().is_none_or(|damage| !damage.is_unknown_key))
             .then_some(Open { records: trace.standing.open_records, bytes: trace.standing.open_bytes }),
-    });
-    let mut traces: Vec<Trace> = traces.collect();
-    traces.sort_by(|a, b| (&a.device, &a.directory).cmp(&(&b.device, &b.directory)));
+        aside: aside.map(|Aside { other, fork, .. }| {
+            if fork.is_some() { SetAside::Contradicts(other.clone()) } else { SetAside::CopyOf(other.clone()) }
+        }),
+    }
+}
+
+fn finish(mut court: Court<'_>, traces: Vec<Trace>) -> Report {
     let holdings = holdings(&court);
     court.mentioned.extend(holdings.iter().map(|holding| holding.policy));
     let vocabulary = court.world.judge.vocabulary;

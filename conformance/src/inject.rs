@@ -170,7 +170,7 @@ pub fn inject(
     for change in made.changes {
         let path = out.join(change.path.strip_prefix(from).unwrap_or(&change.path));
         let done = match change.bytes {
-            Some(bytes) => fs::write(&path, bytes),
+            Some(bytes) => fs::create_dir_all(path.parent().unwrap_or(out)).and_then(|()| fs::write(&path, bytes)),
             None => fs::remove_file(&path),
         };
         done.map_err(|error| InjectError::file(&path, error))?;
@@ -256,6 +256,8 @@ pub const KINDS: &[Kind] = kinds! {
         "a subject downloads another catalogue than what she then knows";
     "message-altered", rules::MESSAGE, lists::message_altered,
         "what a controller received differs from what was sent";
+    "exchanged-item", rules::MESSAGE, lists::exchanged_item,
+        "a controller keeps another item than the one that was handed on to it";
     "skipped-location", rules::GRAPH, runs::skipped_location,
         "a device takes a step from where it is not";
     "back-dated-clock", rules::CLOCK, runs::back_dated_clock,
@@ -286,4 +288,6 @@ pub const KINDS: &[Kind] = kinds! {
         "a checkpoint is signed by somebody else";
     "rewritten-history", rules::ANCHOR, damage::rewritten_history,
         "a device writes its own trace anew, after others have recorded its heads";
+    "two-histories", rules::ANCHOR, damage::two_histories,
+        "a device has signed two traces that differ";
 };

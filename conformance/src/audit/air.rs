@@ -181,8 +181,9 @@ mod tests {
                 let (kind, sender, receiver) =
                     (MessageKind::Broadcast, broadcast.owner, Whom::Known(broadcast.receiver));
                 let (part, hash) =
-                    (Some(Part::Released(broadcast.epoch)), ChainHead([u8::try_from(number).unwrap(); 32]));
-                drafts.add(mail::Sent { kind, sender, receiver, policy: None, hash, part, vouch: OnceLock::new() });
+                    (Some(Part::Released(broadcast.epoch, None)), ChainHead([u8::try_from(number).unwrap(); 32]));
+                let (policy, opening, vouch) = (None, Some(broadcast.opening), OnceLock::new());
+                drafts.add(mail::Sent { kind, sender, receiver, policy, hash, part, opening, vouch });
             }
             let sheets = drafts.take();
             for (place, (broadcast, seconds)) in (0..).zip(some) {

@@ -95,7 +95,7 @@ fn period(report: &Report) -> String {
     };
     format!(
         "<p class=\"period\">{}{open}, from {} to {}.</p>\n",
-        counted(report.traces.len() as u64, "trace"),
+        counted(report.judged().count() as u64, "trace"),
         escape(&moment(first)),
         escape(&moment(last)),
     )

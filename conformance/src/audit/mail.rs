@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
+use pilot_core::evidence::trace::action::Handle;
 use pilot_core::graph::MessageKind;
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::semantics::{Epoch, PolicyId, Provenance};
@@ -62,6 +63,8 @@ pub struct Sent {
     pub hash: ChainHead,
     /// What it says of an item, if it is about one.
     pub part: Option<Part>,
+    /// Which item that is: the number of its opening.
+    pub opening: Option<u32>,
     /// For one that is: what was vouched for when it left, once that is known.
     pub vouch: OnceLock<Vouch>,
 }
@@ -69,8 +72,8 @@ pub struct Sent {
 /// Which releases of an item a message is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The one that it brings: when the owner released it.
-    Released(Epoch),
+    /// The one that it brings: when the owner released it, and by which name the two ends speak of it.
+    Released(Epoch, Option<Handle>),
     /// Those that it takes back.
     TakenBack(Withdrawal),
 }
@@ -406,7 +409,7 @@ mod tests {
         let (hash, vouch) = (ChainHead([0; 32]), OnceLock::new());
         let (sender, receiver) = (device, Whom::Known(device));
         let mut drafts = Drafts::default();
-        let place = drafts.add(Sent { kind, sender, receiver, policy: None, hash, part: None, vouch });
+        let place = drafts.add(Sent { kind, sender, receiver, policy: None, hash, part: None, opening: None, vouch });
         let key = Envelope::new(MessageId([id; 16]), Some(device));
         mail.send(Key::Envelope(key), drafts.take().of(kind), place, Time::from_unix(seconds));
         key

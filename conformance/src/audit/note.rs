@@ -235,9 +235,9 @@ impl Scribe {
 
     /// A message leaves, if others are concerned.
     fn leaving(&mut self, message: &Message, named: &Named, hash: ChainHead, facts: &Facts<'_>) -> Option<Leaving> {
+        let opened = message.pseudonym().and_then(|pseudonym| facts.opening(pseudonym));
         let key = match &message.body {
             Said::Broadcast(release) => {
-                let opened = facts.opening(&release.item.pseudonym);
                 // Only she can release it, whoever says so.
                 opened.filter(|(_, owner)| *owner == self.device).and_then(|opened| named.frame(opened, release))
             }
@@ -251,8 +251,8 @@ impl Scribe {
         }
         let key = key.map(|key| {
             let receiver = whom(&message.receiver, named.receiver, message, facts);
-            let (part, vouch) = (part(&message.body), OnceLock::new());
-            (key, self.drafts.add(Sent { kind, sender: self.device, receiver, policy, hash, part, vouch }))
+            let (part, opening, vouch) = (part(&message.body), opened.map(|(number, _)| number), OnceLock::new());
+            (key, self.drafts.add(Sent { kind, sender: self.device, receiver, policy, hash, part, opening, vouch }))
         });
         Some(Leaving { kind, key, vouch })
     }
@@ -350,7 +350,7 @@ fn envelope(id: MessageId, sender: Option<DeviceId>, facts: &Facts<'_>) -> Key {
 
 fn part(body: &Said) -> Option<Part> {
     match body {
-        Said::Send(release) | Said::Broadcast(release) => Some(Part::Released(release.epoch)),
+        Said::Send(release) | Said::Broadcast(release) => Some(Part::Released(release.epoch, release.handle)),
         Said::Withdraw { withdrawal, .. } => Some(Part::TakenBack(*withdrawal)),
         Said::Request { .. }
         | Said::UploadPolicy { .. }

@@ -39,7 +39,7 @@ impl Court<'_> {
             (SaidAction::Receive(said, cause), Action::Receive(message)) => (said, cause, message),
             _ => return evidence,
         };
-        self.see_origin(told, cause, action, message, &mark.origin);
+        self.see_origin(told, (said, cause), action, message, &mark.origin);
         if let Said::DownloadPolicies { added, .. } = &said.body {
             evidence.listed = self.vouched_for(told, added, &mark.vouchers);
         }
@@ -70,12 +70,19 @@ impl Court<'_> {
     }
 
     /// Both ends of a message are compared, as far as the other one is known.
-    fn see_origin(&mut self, told: Told, cause: &Cause, action: &Action, message: &Message, origin: &Origin) {
+    fn see_origin(
+        &mut self,
+        told: Told,
+        (said, cause): (&SaidMessage, &Cause),
+        action: &Action,
+        message: &Message,
+        origin: &Origin,
+    ) {
         match origin {
             Origin::Nothing => {}
             Origin::Matched(sent) => {
                 self.figures.matched += 1;
-                self.compare_ends(told, cause, message, sent);
+                self.compare_ends(told, (said, cause), message, sent);
             }
             Origin::Uploaded(sent) => {
                 self.figures.matched += 1;
@@ -152,19 +159,26 @@ impl Court<'_> {
     }
 
     /// What arrived is what was sent.
-    fn compare_ends(&mut self, told: Told, cause: &Cause, message: &Message, sent: &Letter) {
+    fn compare_ends(&mut self, told: Told, (said, cause): (&SaidMessage, &Cause), message: &Message, sent: &Letter) {
         self.anchor(told, cause, sent);
-        let part = match &message.body {
-            Body::Withdraw { withdrawal, item } => Some(Part::TakenBack(self.as_sent(told, *withdrawal, *item, sent))),
-            _ => message.release().map(|release| Part::Released(release.epoch)),
+        let part = match (&message.body, &said.body) {
+            (Body::Withdraw { withdrawal, item }, _) => {
+                Some(Part::TakenBack(self.as_sent(told, *withdrawal, *item, sent)))
+            }
+            (_, Said::Send(release) | Said::Broadcast(release)) => Some(Part::Released(release.epoch, release.handle)),
+            _ => None,
         };
+        // Which item it is can be told of those that are opened, as far as there are audit keys.
+        let opening = self.replays.get(told.trace).and_then(|replay| replay.opening(message.item()?));
+        let may_be_item = opening.is_none() || sent.opening.is_none() || opening == sent.opening;
         let arrived = (message.kind(), message.policy(), part);
         // Subjects are anonymous to repositories, and items have their owners' names only where they are opened.
         let may_be = |one: DeviceId, other: Whom| {
             let is_same = Whom::Known(one) == other || other == Whom::Anonymous;
             is_same || !self.world.is_named(one)
         };
-        if arrived == (sent.kind, sent.policy, sent.part)
+        if may_be_item
+            && arrived == (sent.kind, sent.policy, sent.part)
             && may_be(message.sender, Whom::Known(sent.sender))
             && may_be(message.receiver, sent.receiver)
         {

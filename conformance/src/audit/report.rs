@@ -175,6 +175,17 @@ pub struct Trace {
     pub period: (Time, Time),
     /// Why it counts as open, if it does: no closing checkpoint stands at its end.
     pub open: Option<Open>,
+    /// Why it is not judged, if it is not.
+    pub aside: Option<SetAside>,
+}
+
+/// Why a trace is not judged: another one of the same device is, which lies there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetAside {
+    /// That has all of its records.
+    CopyOf(String),
+    /// That tells another history, which is a finding.
+    Contradicts(String),
 }
 
 /// An end that nobody has signed.
@@ -325,7 +336,17 @@ impl Report {
 
     /// The traces that are open.
     pub fn open(&self) -> impl Iterator<Item = (&Trace, Open)> {
-        self.traces.iter().filter_map(|trace| Some((trace, trace.open?)))
+        self.judged().filter_map(|trace| Some((trace, trace.open?)))
+    }
+
+    /// The traces that were judged.
+    pub fn judged(&self) -> impl Iterator<Item = &Trace> {
+        self.traces.iter().filter(|trace| trace.aside.is_none())
+    }
+
+    /// Those that were not, and why.
+    pub fn set_aside(&self) -> impl Iterator<Item = (&Trace, &SetAside)> {
+        self.traces.iter().filter_map(|trace| Some((trace, trace.aside.as_ref()?)))
     }
 }
 

@@ -105,7 +105,7 @@ impl<'m> Keys<'m> {
 
     /// That of a trace that opens like this: from the mesh file that it names, or else from the last one before, or else from
     /// the first one after.
-    fn of_trace(&self, open: &Open) -> Option<VerifyingKey> {
+    pub fn of_trace(&self, open: &Open) -> Option<VerifyingKey> {
         let Some(known) = self.devices.get(&open.device) else { return self.subjects.get(&open.device).copied() };
         let before = known.iter().rev().find(|(serial, _)| *serial <= open.mesh_serial);
         before.or(known.first()).map(|(_, device)| device.signing_key)

@@ -1,6 +1,6 @@
 //! A report for a terminal: the verdict first, then what it rests on.
 
-use super::report::{Finding, Report};
+use super::report::{Finding, Report, SetAside};
 use super::wording::{self, levels};
 use crate::plain::{counted, grouped, moment, visible};
 
@@ -33,6 +33,7 @@ fn below(headline: &str, report: &Report) -> String {
     out += &evidence(report);
     out += &unjudged(report);
     out += &open(report);
+    out += &set_aside(report);
     out += &figures(report);
     out
 }
@@ -82,6 +83,22 @@ fn open(report: &Report) -> String {
         };
         let place = format!("{}: {ignored} ignored, in {}", visible(&trace.device), visible(&trace.directory));
         out += &wrapped(&place, 2, 2);
+    }
+    out
+}
+
+fn set_aside(report: &Report) -> String {
+    let mut out = String::new();
+    for (at, (trace, why)) in report.set_aside().enumerate() {
+        if at == 0 {
+            out += "\nset aside: of each device one history is judged, once\n";
+        }
+        let (relation, other) = match why {
+            SetAside::CopyOf(other) => ("a copy of", other),
+            SetAside::Contradicts(other) => ("contradicts", other),
+        };
+        let (device, directory) = (visible(&trace.device), visible(&trace.directory));
+        out += &wrapped(&format!("{device}: {directory}, {relation} {}", visible(other)), 2, 2);
     }
     out
 }

@@ -9,7 +9,7 @@ pub fn sentence(report: &Report) -> String {
     match report.verdict() {
         Verdict::Conforms => {
             let records = counted(report.figures.records, "record");
-            let traces = counted(report.traces.len() as u64, "trace");
+            let traces = counted(report.judged().count() as u64, "trace");
             let all = if report.unjudged.is_empty() { "" } else { " that could be judged" };
             format!("Everything in {records} of {traces}{all} is allowed by the policies.")
         }
@@ -137,7 +137,7 @@ pub const RULES: [(&str, &str); 19] = [
     (rules::CHAIN, "Each record carries the hash of the one before, so none can be changed unnoticed."),
     (rules::SEQUENCE, "Records are numbered without a gap."),
     (rules::SIGNATURE, "The device has signed its checkpoints, with a key that is known."),
-    (rules::ANCHOR, "What other devices saw of a device's history is what its trace says."),
+    (rules::ANCHOR, "A device has one history: what other devices saw of it is what its trace says."),
     ("requirement-1", "What is held is within what its owner's own policy allowed when she released it."),
     ("requirement-2", "She had been shown the policy under which it was collected."),
     (

@@ -4,6 +4,7 @@ use fastrand::Rng;
 use pilot_core::evidence::trace::{Action, Content, Elided, Reason, Record};
 use pilot_core::value::Time;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::InjectError;
 use super::bench::{Bench, Change, Lot, Made};
@@ -162,16 +163,37 @@ pub(super) fn rewritten_history(bench: &mut Bench<'_>) -> Result<Option<Made>, I
     let Some((number, at)) = checkpoint(bench, is_known) else { return Ok(None) };
     let later = anchored.get(&number).into_iter().flatten().filter(|(record, _)| *record > at);
     let Some((_, trace, record)) = later.map(|(_, place)| *place).min() else { return Ok(None) };
-    let Some(own) = bench.files.traces.get(number) else { return Ok(None) };
-    let lines = (0..own.len()).map(|line| match own.record(line) {
-        Some(Record { time, content: Content::Checkpoint(mut checkpoint), .. }) if line == at => {
-            let mut elided: Elided = checkpoint.elided.clone();
-            elided.count(Reason::Other);
-            checkpoint.elided = elided;
-            Line::New { of: Some(line), time, content: Content::Checkpoint(checkpoint) }
-        }
-        _ => Line::Kept(line),
+    let plan = BTreeMap::from([(number, recounted(bench, number, at))]);
+    bench.made(plan, true, bench.device(trace), record).map(Some)
+}
+
+/// A checkpoint of a trace counts one step more that changed nothing.
+fn recounted(bench: &Bench<'_>, number: usize, at: usize) -> Plan {
+    let lines = bench.files.traces.get(number).map(|trace| {
+        let line = |line| match trace.record(line) {
+            Some(Record { time, content: Content::Checkpoint(mut checkpoint), .. }) if line == at => {
+                let mut elided: Elided = checkpoint.elided.clone();
+                elided.count(Reason::Other);
+                checkpoint.elided = elided;
+                Line::New { of: Some(line), time, content: Content::Checkpoint(checkpoint) }
+            }
+            _ => Line::Kept(line),
+        };
+        (0..trace.len()).map(line).collect()
     });
-    let plan = Plan { lines: Some(lines.collect()), ..Plan::default() };
-    bench.made(BTreeMap::from([(number, plan)]), true, bench.device(trace), record).map(Some)
+    Plan { lines, ..Plan::default() }
+}
+
+/// Likewise in a second trace, which lies beside the first one.
+pub(super) fn two_histories(bench: &mut Bench<'_>) -> Result<Option<Made>, InjectError> {
+    let Some((number, at)) = checkpoint(bench, |_, _| true) else { return Ok(None) };
+    let plan = BTreeMap::from([(number, recounted(bench, number, at))]);
+    let mut made = bench.made(plan, true, bench.device(number), at)?;
+    for Change { path, .. } in &mut made.changes {
+        let (directory, file) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
+        let mut beside = directory.as_os_str().to_owned();
+        beside.push("-again");
+        *path = PathBuf::from(beside).join(file);
+    }
+    Ok(Some(made))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pilot_core::codec::Digest;
 use pilot_core::evidence::DeviceName;
 use pilot_core::evidence::envelope::MessageId;
-use pilot_core::evidence::trace::action::{Body as Said, CatalogueDigest, Cause, Message, Offer, Party};
+use pilot_core::evidence::trace::action::{Body as Said, CatalogueDigest, Cause, Handle, Message, Offer, Party};
 use pilot_core::evidence::trace::{Action, Step};
 use pilot_core::graph::{Guard, Location};
 use pilot_core::semantics::{Epoch, PolicyId};
@@ -142,18 +142,34 @@ pub(super) fn download_mismatch(bench: &mut Bench<'_>) -> Result<Option<Made>, I
     })
 }
 
-/// A withdrawal that takes back less, or a transfer of an older release.
+/// A withdrawal that takes back less, or a transfer of an older release, or one of which the two do not speak by the same name.
 pub(super) fn message_altered(bench: &mut Bench<'_>) -> Result<Option<Made>, InjectError> {
-    choose(bench, "indirect-controller", |seen, _, replica, world| {
+    choose(bench, "indirect-controller", |seen, rng, replica, world| {
         let mut step = seen.step.clone();
         let Action::Receive(message, _) = &mut step.action else { return None };
         match &mut message.body {
             Said::Withdraw { withdrawal, .. } => withdrawal.epoch = Epoch(withdrawal.epoch.0.checked_sub(1)?),
+            Said::Send(release) if rng.bool() => release.handle = Some(Handle(rng.u128(..).to_be_bytes())),
             Said::Send(release) => release.epoch = Epoch(release.epoch.0.checked_sub(1)?),
             _ => return None,
         }
         let item = replica.action(&step.action, world)?.item()?;
         let is_possible = obstacle(replica, &step, seen.time, world).is_none();
         is_possible.then(|| Edit { touched: BTreeSet::from([item]), ..instead(seen, step) })
+    })
+}
+
+/// Somebody else's, of which it has nothing yet.
+pub(super) fn exchanged_item(bench: &mut Bench<'_>) -> Result<Option<Made>, InjectError> {
+    choose(bench, "indirect-controller", |seen, rng, replica, world| {
+        let mut step = seen.step.clone();
+        let Action::Receive(Message { body: Said::Send(release), .. }, _) = &mut step.action else { return None };
+        let item = world.opened(&release.item.pseudonym)?;
+        let mut others = world.opened_items();
+        others.retain(|other| *other != item && replica.device.state.receipts_of(*other).next().is_none());
+        let other = rng.choice(others)?;
+        release.item = Some(world.named(other, replica.id)?).filter(|named| named.datatype == release.item.datatype)?;
+        let is_possible = obstacle(replica, &step, seen.time, world).is_none();
+        is_possible.then(|| Edit { touched: BTreeSet::from([item, other]), ..instead(seen, step) })
     })
 }

@@ -1,8 +1,8 @@
 //! Reports of every kind.
 
 use conformance::audit::report::{
-    Arrow, Class, Evidence, Figures, Finding, Findings, Holding, MAX_FINDINGS, Moment, Open, PolicyText, Report, Trace,
-    Unjudged, rules,
+    Arrow, Class, Evidence, Figures, Finding, Findings, Holding, MAX_FINDINGS, Moment, Open, PolicyText, Report,
+    SetAside, Trace, Unjudged, rules,
 };
 use pilot_core::codec::Digest;
 use pilot_core::value::Time;
@@ -26,6 +26,7 @@ pub(crate) fn conforming() -> Report {
         records,
         period: (at(0), at(5_400)),
         open,
+        aside: None,
     };
     Report {
         evidence: Evidence { witnessed: 212, signed: 64, attested: 9 },
@@ -35,6 +36,11 @@ pub(crate) fn conforming() -> Report {
             trace("mall-gate", "indirect-controller", 6_204, None),
             trace("registry", "repository", 88, None),
             trace("shop-gate", "indirect-controller", 2_955, Some(Open { records: 3, bytes: 612 })),
+            Trace {
+                directory: "old/shop-gate".into(),
+                aside: Some(SetAside::CopyOf("traces/shop-gate".into())),
+                ..trace("shop-gate", "indirect-controller", 1_204, Some(Open { records: 1, bytes: 96 }))
+            },
         ],
         figures: Figures {
             records: 12_368,

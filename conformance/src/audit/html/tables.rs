@@ -1,6 +1,6 @@
 //! Evidence, what could not be judged, figures, traces, and what is held.
 
-use super::super::report::{Holding, Report, Trace};
+use super::super::report::{Holding, Report, SetAside, Trace};
 use super::super::wording::{self, levels};
 use super::{code, escape, moment_cell, name, section};
 use crate::plain::{counted, grouped};
@@ -82,10 +82,12 @@ pub(super) fn traces(report: &Report) -> String {
 }
 
 fn ending(trace: &Trace) -> String {
-    match trace.open {
-        None => "closed".to_string(),
-        Some(tail) if tail.bytes == 0 => "<b>open</b>, nothing ignored".to_string(),
-        Some(tail) => {
+    match (&trace.aside, trace.open) {
+        (Some(SetAside::CopyOf(other)), _) => format!("a copy of {}", escape(other)),
+        (Some(SetAside::Contradicts(other)), _) => format!("<b>not judged</b>, contradicts {}", escape(other)),
+        (None, None) => "closed".to_string(),
+        (None, Some(tail)) if tail.bytes == 0 => "<b>open</b>, nothing ignored".to_string(),
+        (None, Some(tail)) => {
             format!("<b>open</b>, {} and {} ignored", counted(tail.records, "record"), counted(tail.bytes, "byte"))
         }
     }

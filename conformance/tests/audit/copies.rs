@@ -1,0 +1,82 @@
+//! Several traces of one device.
+
+use std::path::{Path, PathBuf};
+
+use conformance::audit::report::{Report, Verdict, rules};
+use conformance::audit::{json, text};
+use pilot_core::evidence::trace::frame;
+
+use super::support::{Mesh, audited, copy};
+
+/// The last file of a trace.
+fn last_file(trace: &Path) -> PathBuf {
+    let files = std::fs::read_dir(trace).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "cborseq")).max().unwrap()
+}
+
+/// Cuts a trace down to about half of its last file, at the end of a record.
+fn shorten(trace: &Path) {
+    let (path, mut reader) = (last_file(trace), frame::Reader::new());
+    let bytes = std::fs::read(&path).unwrap();
+    reader.feed(&bytes);
+    let (frames, _) = reader.frames();
+    let (end, _) = frames.iter().find(|(offset, _)| *offset as usize > bytes.len() / 2).unwrap();
+    std::fs::write(&path, &bytes[..*end as usize]).unwrap();
+}
+
+/// All that a report says of what happened.
+fn said(report: &Report) -> impl PartialEq + std::fmt::Debug {
+    (report.verdict(), report.evidence, report.figures, report.holdings.clone(), report.timeline.clone())
+}
+
+/// Copies change nothing, older ones and closed ones neither, wherever they lie.
+#[test]
+fn copies_count_once() {
+    let mesh = Mesh::with_files_of(5, 3, 6_000, 31, 16 << 10);
+    let root = mesh.root();
+    let alone = audited(&root);
+    assert_eq!(alone.verdict(), Verdict::Conforms);
+    for device in ["gate-000", "person-00002", "registry"] {
+        let trace = root.join("traces").join(device);
+        copy(&trace, &root.join("a backup").join(device));
+        copy(&trace, &root.join("older").join(device));
+        shorten(&root.join("older").join(device));
+    }
+    // An older copy that ends where the trace has gone on in another file.
+    let older = root.join("much older/gate-001");
+    copy(&root.join("traces/gate-001"), &older);
+    std::fs::remove_file(last_file(&older)).unwrap();
+    let with_copies = audited(&root);
+    let shown = text::text(&with_copies);
+    assert_eq!(said(&with_copies), said(&alone), "{shown}");
+    assert_eq!((with_copies.set_aside().count(), with_copies.open().count()), (7, 0), "{shown}");
+    assert!(shown.contains("a copy of "), "{shown}");
+    let of: Vec<String> = json::json(&with_copies)["traces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|trace| Some(trace["copy_of"].as_str()?.to_owned()))
+        .collect();
+    assert!(of.len() == 7 && of.iter().all(|of| Path::new(of).is_dir()), "{of:?}");
+}
+
+/// What a device has signed twice, and not alike, is found where it begins.
+#[test]
+fn two_histories_are_found() {
+    let mesh = Mesh::new(4, 3, 4_000, 32);
+    let out = mesh.beside("two");
+    let kind = conformance::inject::Kind::of("two-histories").unwrap();
+    let expected = conformance::inject::inject(kind, &mesh.root(), &out, None, 1).unwrap();
+    let report = audited(&out);
+    let finding = report.findings.iter().find(|finding| finding.premise == "a device has one history");
+    let finding = finding.unwrap_or_else(|| panic!("{}", text::text(&report)));
+    assert_eq!(
+        (&finding.device, finding.record, finding.rule.as_str()),
+        (&expected.device, expected.record, rules::ANCHOR)
+    );
+    assert_eq!((report.verdict(), report.exit_code(false)), (Verdict::Unjudgeable, 2));
+    // It is one fault, and is said once.
+    assert_eq!(report.findings.len(), 1, "{}", text::text(&report));
+    let contradicts = |trace: &serde_json::Value| trace["contradicts"].as_str().is_some();
+    assert_eq!(json::json(&report)["traces"].as_array().unwrap().iter().filter(|trace| contradicts(trace)).count(), 1);
+}
