@@ -129,13 +129,13 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
     });
     let report = report?;
     shown?;
-    cast::write_openings(&play.layout, &play.people).map_err(failed)?;
+    let openings = cast::write_openings(&play.layout, &play.people).map_err(failed)?;
     if !killed.is_empty() {
         console.complain(format_args!("{} had to be killed", killed.join(", ")));
     }
     let gate = play.controllers.first().map(|cast| cast.name.clone()).filter(|_| demo.tamper);
     let tampered = gate.map(|gate| audit::tamper(&play.layout, &gate)).transpose().map_err(failed)?;
-    let audited = audit::judge(&play.layout).map_err(failed)?;
+    let audited = audit::judge(&play.layout, openings).map_err(failed)?;
     if demo.json {
         writeln!(console, "{}", report.json(&play.layout, demo.keep.is_some(), &audited))?;
     } else {

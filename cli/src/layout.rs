@@ -149,7 +149,12 @@ impl Layout {
         };
         let json = opening.to_json().map_err(failed)?;
         // For nobody else's eyes: that is how state is stored.
-        state_file::store_bytes(&self.audit_key(name).with_extension("opening"), json.as_bytes()).map_err(failed)
+        state_file::store_bytes(&self.opening(name), json.as_bytes()).map_err(failed)
+    }
+
+    /// Where what a subject gives an auditor lies, if she has been opened.
+    pub fn opening(&self, name: &str) -> PathBuf {
+        self.audit_key(name).with_extension("opening")
     }
 
     /// Where the signed consents lie that a controller shows an auditor.

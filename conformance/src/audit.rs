@@ -9,8 +9,8 @@
 //! * [`sources`]: what an auditor is given; [`seal`]: how far traces can be believed; [`copies`]: several traces of one device;
 //!   [`facts`]: what names stand for;
 //! * [`feed`]: sealed records; [`note`]: what they have to do with other traces;
-//! * [`court`]: a judge, with [`world`] for what it knows of its traces, `runs` for what devices have from before, `origin`
-//!   for both ends of messages, [`consents`] for what subjects signed, and `trial` for steps;
+//! * [`court`]: a judge, with [`world`] for what it knows of its traces, `runs` for what devices have from before, [`due`] for
+//!   what they must erase, `origin` for both ends of messages, [`consents`] for what subjects signed, and `trial` for steps;
 //! * [`report`] and [`timeline`]: what an audit says; `words` and `wording`: its sentences; [`text`], [`json`] and [`html`]: for whom.
 //!
 //! Memory is that of what is alive: devices with what they hold, messages that may still arrive, and some pieces of each trace.
@@ -20,6 +20,7 @@ mod bell;
 pub mod consents;
 pub mod copies;
 pub mod court;
+pub mod due;
 pub mod facts;
 pub mod feed;
 mod hashing;
@@ -109,7 +110,8 @@ pub fn audit_by(judges: Judges, sources: &Sources, filter: Filter, progress: &Pr
     let mut traces: Vec<Trace> = judged.iter().chain(&unreadable).map(|trace| trace_of(trace, None)).collect();
     traces.extend(aside.iter().map(|aside| trace_of(&aside.trace, Some(aside))));
     traces.sort_by(|a, b| (&a.device, &a.directory).cmp(&(&b.device, &b.directory)));
-    finish(court, traces)
+    let found_openings = if sources.are_openings_found { sources.openings.len() as u64 } else { 0 };
+    Report { found_openings, ..finish(court, traces) }
 }
 
 fn sealed_records(trace: &Sealed) -> u64 {
@@ -225,7 +227,7 @@ fn finish(mut court: Court<'_>, traces: Vec<Trace>) -> Report {
     let (findings, more) = court.take_findings();
     let Court { evidence, figures, timeline, .. } = court;
     let timeline = timeline.finish();
-    Report { findings, more, evidence, unjudged, traces, figures, timeline, policies, holdings }
+    Report { findings, more, evidence, unjudged, traces, figures, timeline, policies, holdings, found_openings: 0 }
 }
 
 fn holdings(court: &Court<'_>) -> Vec<Holding> {

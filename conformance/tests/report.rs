@@ -188,7 +188,7 @@ fn text_fits_on_a_terminal() {
         let wide = shown.lines().find(|line| line.chars().count() > 100);
         assert!(name == "hostile" || wide.is_none(), "{name}: {wide:?}");
     }
-    assert!(text(&samples::conforming()).lines().count() <= 18);
+    assert!(text(&samples::conforming()).lines().count() <= 24);
 }
 
 #[test]

@@ -19,9 +19,9 @@ pub(super) struct Tampered {
     pub(super) record: u64,
 }
 
-/// Judges everything that was recorded.
-pub(super) fn judge(layout: &Layout) -> Result<Report, String> {
-    let given = Given { operator: Some(layout.operator_file()), ..Given::default() };
+/// Judges everything that was recorded, with what the demo's people have revealed.
+pub(super) fn judge(layout: &Layout, openings: Vec<PathBuf>) -> Result<Report, String> {
+    let given = Given { operator: Some(layout.operator_file()), openings, ..Given::default() };
     let sources = Sources::find(&[layout.root().to_owned()], &given).map_err(|error| error.to_string())?;
     Ok(audit(&sources, Filter::default(), &Progress::default()))
 }

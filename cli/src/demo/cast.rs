@@ -1,6 +1,8 @@
 //! Who takes part in the demo: a shopping mall that would like to know which phones are near, and people who have
 //! opinions about that.
 
+use std::path::PathBuf;
+
 use consent_mesh::layout::{Controller, Layout, LayoutError, Subject};
 use mesh_runtime::driver::clock::{Clock as _, SystemClock};
 
@@ -160,6 +162,10 @@ pub(super) fn address_text(address: [u8; 6]) -> String {
 }
 
 /// What the demo's people give an auditor, so that she can find their items in the controllers' traces: `audit/NAME.opening`.
-pub(super) fn write_openings(layout: &Layout, people: &[Person]) -> Result<(), String> {
-    people.iter().try_for_each(|person| layout.open(&person.name).map_err(|error| error.to_string()))
+/// Returns which there are.
+pub(super) fn write_openings(layout: &Layout, people: &[Person]) -> Result<Vec<PathBuf>, String> {
+    for person in people {
+        layout.open(&person.name).map_err(|error| error.to_string())?;
+    }
+    Ok(people.iter().map(|person| layout.opening(&person.name)).filter(|path| path.exists()).collect())
 }

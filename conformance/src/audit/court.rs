@@ -20,9 +20,6 @@ use super::timeline::Timeline;
 use super::words::{self, Told};
 use super::world::{self, World};
 
-/// How many seconds after a deadline, or after the start of a device that was off, an item may still be held.
-pub const SWEEP_SECONDS: u64 = 60;
-
 /// The judge.
 pub struct Court<'v> {
     pub(super) world: World<'v>,
@@ -122,14 +119,15 @@ impl<'v> Court<'v> {
         if !matches!(heard, Heard::Other(content) if matches!(**content, Content::Open(_))) {
             self.sweep(at, record, time);
         }
+        let mut vouch = Vouch::default();
+        match heard {
+            Heard::Step(step) => vouch = self.step(Told::of(at, record, time), step, named, mark),
+            Heard::Other(content) => self.hear_aside(at, record, time, content),
+        }
         if let Some(replay) = self.replays.get_mut(at) {
             replay.run.seen = replay.run.seen.max(time);
         }
-        match heard {
-            Heard::Step(step) => return self.step(Told::of(at, record, time), step, named, mark),
-            Heard::Other(content) => self.hear_aside(at, record, time, content),
-        }
-        Vouch::default()
+        vouch
     }
 
     /// A record that is no step.

@@ -21,6 +21,7 @@ pub fn json(report: &Report) -> Value {
         "evidence": {
             "witnessed": evidence.witnessed, "signed": evidence.signed, "attested": evidence.attested,
         },
+        "found_openings": report.found_openings,
         "unjudged": report.unjudged.iter().map(unjudged).collect::<Vec<_>>(),
         "open": open.collect::<Vec<_>>(),
         "traces": report.traces.iter().map(trace).collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! One device, run again as its trace says: the words of a trace become actions of the interpreter, and what the device
 //! remembers between runs is compared with what it says it does.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
@@ -14,12 +15,16 @@ use pilot_core::semantics::{DeviceState, Ghosts, PolicyId, Receipt};
 use pilot_core::value::{Time, Value};
 use pilot_core::vocabulary::{DataType, DeviceId, Id as _, Item, ItemId, Variable};
 
+use super::due::Due;
 use super::note::Named;
 use super::report::MAX_CHART;
 use super::world::World;
 
 /// What stands for every value: an auditor has none.
 pub const STAND_IN: Value = Value::Boolean(true);
+
+/// The most instances of graphs that a device runs at once: one for each item of a subject, and one of anybody else.
+pub const MAX_INSTANCES: usize = 1 << 12;
 
 /// A device under audit.
 pub struct Replay {
@@ -40,7 +45,7 @@ pub struct Replay {
     pseudonyms: HashMap<ItemId, (Pseudonym, Option<u32>)>,
     connections: HashMap<Connection, DeviceId>,
     /// What is held, by when it must be gone.
-    pub deadlines: BTreeSet<(Time, Receipt)>,
+    pub due: Due,
     /// Held on somebody's word whose trace nobody has.
     pub presumed: BTreeSet<Receipt>,
     /// The digest of what π has of others, if it is known.
@@ -62,6 +67,8 @@ pub struct Replay {
 pub struct Run {
     /// When it began.
     pub began: Time,
+    /// The time of the last record of the one before.
+    pub ended: Time,
     /// The time of the last record.
     pub seen: Time,
     /// A `resume` must come before the next step.
@@ -121,6 +128,9 @@ pub enum Untold {
     /// No graph of this number.
     #[error("the trace does not say which graph it runs")]
     Graph,
+    /// More than [`MAX_INSTANCES`].
+    #[error("it would be at more than {MAX_INSTANCES} places at once")]
+    Instances,
 }
 
 impl Replay {
@@ -137,7 +147,7 @@ impl Replay {
             items: HashMap::new(),
             pseudonyms: HashMap::new(),
             connections: HashMap::new(),
-            deadlines: BTreeSet::new(),
+            due: Due::default(),
             presumed: BTreeSet::new(),
             listed: None,
             catalogue: None,
@@ -159,8 +169,16 @@ impl Replay {
     }
 
     /// An instance of a graph, which begins when it is first heard of.
-    pub fn instance(&mut self, step: &trace::Step, graph: &Graph<'_>) -> &mut Instance {
-        self.instances.entry((step.graph, step.instance)).or_insert_with(|| Instance::new(graph))
+    pub fn instance(&mut self, step: &trace::Step, graph: &Graph<'_>) -> Result<(), Untold> {
+        let is_full = self.instances.len() >= MAX_INSTANCES;
+        match self.instances.entry((step.graph, step.instance)) {
+            Entry::Vacant(_) if is_full => Err(Untold::Instances),
+            Entry::Vacant(place) => {
+                place.insert(Instance::new(graph));
+                Ok(())
+            }
+            Entry::Occupied(_) => Ok(()),
+        }
     }
 
     /// The parts that a step changes.
@@ -493,5 +511,29 @@ impl Replay {
     ) -> Result<((ItemId, DeviceId), Withdrawal), Untold> {
         let item = self.item(&said.item, world)?;
         Ok(((item, self.party(&said.party, Some(item), world)?), said.withdrawal))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pilot_core::graph::Location;
+    use pilot_core::graphs::REPOSITORY;
+    use pilot_core::sorted::Sorted;
+
+    /// Whoever makes up a number for each step fills no memory.
+    #[test]
+    fn instances_are_bounded() {
+        let mut replay = Replay::new(DeviceName::new("registry").unwrap(), DeviceId::from_index(0));
+        let step = |instance| {
+            let (from, to) = (Location::S0, Location::S0);
+            trace::Step { graph: 0, instance, from, action: trace::Action::Tau, to, outcomes: Sorted::new() }
+        };
+        let most = u32::try_from(MAX_INSTANCES).unwrap();
+        for number in 0..most {
+            assert_eq!(replay.instance(&step(number), &REPOSITORY), Ok(()));
+        }
+        assert_eq!(replay.instance(&step(most), &REPOSITORY), Err(Untold::Instances));
+        assert_eq!(replay.instance(&step(0), &REPOSITORY), Ok(()));
     }
 }

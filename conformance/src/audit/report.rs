@@ -21,6 +21,8 @@ pub struct Report {
     pub more: Findings,
     /// How well the consents to what was accepted are known.
     pub evidence: Evidence,
+    /// How many openings were found beside the traces: whoever has put them there says whose they are.
+    pub found_openings: u64,
     /// What could not be judged, and why.
     pub unjudged: Vec<Unjudged>,
     /// Every trace that was read, by the names of the devices.

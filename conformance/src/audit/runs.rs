@@ -1,4 +1,4 @@
-//! Runs of a device: how they begin, what the device may have from before, and what it must have erased.
+//! Runs of a device: how they begin, what the device may have from before, and what it must have erased by now.
 
 use pilot_core::evidence::mesh::Role;
 use pilot_core::evidence::trace::{GraphName, Open, Resume};
@@ -9,7 +9,7 @@ use pilot_core::semantics::{Provenance, Receipt, Requirement};
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, ItemId};
 
-use super::court::{Court, SWEEP_SECONDS};
+use super::court::Court;
 use super::replay::{Last, Replay, Untold};
 use super::report::{Class, rules};
 use super::words::{self, Told};
@@ -21,6 +21,10 @@ impl Court<'_> {
         self.end_of_resumes(told.trace, told);
         let Some(replay) = self.replays.get_mut(told.trace) else { return };
         replay.open(&open.graphs);
+        // Whoever has not said with what it begins has not begun.
+        if !replay.run.is_due {
+            replay.run.ended = replay.run.seen;
+        }
         match replay.run.last {
             Last::Continues => {}
             Last::Nothing | Last::Running | Last::Stopped => replay.run.is_due = true,
@@ -98,22 +102,21 @@ impl Court<'_> {
         }
     }
 
-    /// What must be gone by now. A device that was off has the time of a sweep after its start.
+    /// What must be gone by now.
     pub(super) fn sweep(&mut self, at: usize, record: u64, time: Time) {
         while let Some(replay) = self.replays.get_mut(at) {
-            let Some((deadline, receipt)) = replay.deadlines.first().copied() else { return };
-            let limit = deadline.max(replay.run.began).unix().saturating_add(SWEEP_SECONDS);
             // With what it begins, it has yet to say.
-            if time.unix() <= limit || replay.run.is_resuming || replay.run.is_due {
+            if replay.run.is_resuming || replay.run.is_due {
                 return;
             }
-            replay.deadlines.pop_first();
+            let Some(receipt) = replay.due.take_overdue(time) else { return };
             let digest = self.world.policies.digest(receipt.policy);
             let what = words::item(receipt.item, replay, &self.world);
+            let policy = words::policy(receipt.policy, &self.world);
+            let deadline = self.world.deadline(&receipt).unwrap_or_default();
             let text = format!(
-                "{} still held {what} at {time}, although its policy {} ended at {deadline}",
-                replay.name,
-                words::policy(receipt.policy, &self.world),
+                "{} still held {what} at {time}, although its policy {policy} ended at {deadline}",
+                replay.name
             );
             let rule = Requirement::StorageLimitation.to_string();
             let premise = "time < p_i.dcr.rt, or the item is erased".to_owned();
@@ -144,11 +147,8 @@ impl Replay {
         let held = &self.state.received;
         self.ghosts.provenance.retain(|receipt, _| held.contains(receipt));
         self.presumed.retain(|receipt| held.contains(receipt));
-        let until = |receipt: &Receipt| {
-            let policy = world.policies.policy(receipt.policy);
-            policy.map(|policy| (policy.collection().usage.retention(), *receipt))
-        };
-        self.deadlines = held.iter().filter_map(until).collect();
+        let due = held.iter().filter_map(|receipt| Some((*receipt, world.deadline(receipt)?)));
+        self.due.begin_run(self.run.ended, self.run.began, due);
         for item in self.items_known() {
             self.forget(Some(item), world);
         }

@@ -43,6 +43,8 @@ pub struct Sources {
     pub keys: Vec<AuditKey>,
     /// What subjects reveal.
     pub openings: Vec<Opening>,
+    /// Whether the openings were found beside the traces, so that nobody has said from whom they are.
+    pub are_openings_found: bool,
     /// Signed consents that controllers show.
     pub consents: Vec<Shown>,
 }
@@ -207,6 +209,7 @@ impl Sources {
             meshes: read_meshes(meshes, operator)?,
             keys: keys.iter().map(|path| audit_key(path)).collect::<Result<_, _>>()?,
             openings: openings.collect::<Result<Vec<_>, _>>()?.concat(),
+            are_openings_found: given.openings.is_empty(),
             consents: consents.collect::<Result<Vec<_>, _>>()?.concat(),
         })
     }

@@ -56,7 +56,8 @@ fn evidence(report: &Report) -> String {
     let width = levels.iter().map(|level| grouped(level.count).len()).max().unwrap_or(0);
     let line =
         |level: &wording::Level| format!("  {:>width$} {:<9}  {}\n", grouped(level.count), level.name, level.short);
-    format!("\nevidence of consent to what was accepted\n{}", levels.iter().map(line).collect::<String>())
+    let openings = wording::openings(report).map(|text| wrapped(&text, 2, 0)).unwrap_or_default();
+    format!("\nevidence of consent to what was accepted\n{}{openings}", levels.iter().map(line).collect::<String>())
 }
 
 fn unjudged(report: &Report) -> String {

@@ -38,7 +38,7 @@ impl Court<'_> {
         let (world, replays) = (&mut self.world, &mut self.replays);
         let Some(replay) = replays.get_mut(at) else { return Vouch::default() };
         let prepared = replay.graph(step.graph).and_then(|graph| {
-            replay.instance(step, graph);
+            replay.instance(step, graph)?;
             Ok((graph, replay.action(&step.action, named, world)?))
         });
         let (graph, action) = match prepared {
@@ -161,8 +161,7 @@ impl Court<'_> {
             match event {
                 Event::Send(delivery) | Event::Transfer(delivery) => {
                     let receipt = delivery.handover.receipt();
-                    let policy = self.world.policies.policy(receipt.policy);
-                    replay.deadlines.extend(policy.map(|policy| (policy.collection().usage.retention(), receipt)));
+                    self.world.deadline(&receipt).into_iter().for_each(|deadline| replay.due.keep(receipt, deadline));
                     accepted += 1;
                     match event {
                         Event::Send(_) => self.figures.accepted += 1,
@@ -171,10 +170,10 @@ impl Court<'_> {
                 }
                 Event::Erase { withdrawn, .. } => {
                     for receipt in erased {
-                        let policy = self.world.policies.policy(receipt.policy);
-                        if let Some(policy) = policy {
-                            replay.deadlines.remove(&(policy.collection().usage.retention(), *receipt));
-                        }
+                        self.world
+                            .deadline(receipt)
+                            .into_iter()
+                            .for_each(|deadline| replay.due.gone(receipt, deadline));
                         replay.presumed.remove(receipt);
                         gone += 1;
                     }

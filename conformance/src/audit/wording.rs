@@ -85,6 +85,13 @@ pub const fn levels(evidence: &Evidence) -> [Level; 3] {
     ]
 }
 
+/// What the evidence rests on besides the traces, if nobody has vouched for it.
+pub fn openings(report: &Report) -> Option<String> {
+    let found = counted(report.found_openings, "opening");
+    let text = format!("{found} lay beside the traces: whoever put them there says whose they are (`--opening`)");
+    (report.found_openings > 0 && report.evidence.witnessed > 0).then_some(text)
+}
+
 /// The figures, each with its name.
 pub fn figures(figures: &Figures) -> [(&'static str, u64); 11] {
     [

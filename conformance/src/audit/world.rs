@@ -9,7 +9,7 @@ use pilot_core::evidence::mesh::{FrameTag, Role};
 use pilot_core::evidence::trace::PolicyBytes;
 use pilot_core::evidence::trace::action::Word;
 use pilot_core::evidence::{DeviceName, Pseudonym};
-use pilot_core::semantics::{Attested, Contacts, Context, Policies, PolicyId};
+use pilot_core::semantics::{Attested, Contacts, Context, Policies, PolicyId, Receipt};
 use pilot_core::subsumption::Judge;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DataType, DeviceId, Directory, Entity, Item, ItemId};
@@ -102,6 +102,11 @@ impl<'v> World<'v> {
     /// The number of a policy.
     pub fn policy(&self, digest: &Digest) -> Option<PolicyId> {
         self.facts.policy(digest)
+    }
+
+    /// When what was received must be erased.
+    pub fn deadline(&self, receipt: &Receipt) -> Option<Time> {
+        Some(self.policies.policy(receipt.policy)?.collection().usage.retention())
     }
 
     /// The number of an entity.

@@ -121,6 +121,11 @@ impl<'v> World<'v> {
         Some(action::Item { pseudonym: *self.pseudonyms.get(&(item, writer))?, datatype })
     }
 
+    /// When what was received must be erased.
+    pub fn deadline(&self, receipt: &Receipt) -> Option<Time> {
+        Some(self.policies.policy(receipt.policy)?.collection().usage.retention())
+    }
+
     /// Learns a policy.
     pub fn learn(&mut self, bytes: &PolicyBytes) {
         if let Ok(Choice::Policy(policy)) = codec::decode(bytes.as_bytes(), self.vocabulary()) {

@@ -21,6 +21,7 @@ use super::directory::Directory;
 use super::rechain::Line;
 use super::replica::{Replica, World};
 use super::scan::graph_of;
+use crate::audit::due::Due;
 
 /// How many seconds after its deadline an item is erased that the change brought in.
 const ERASE_SECONDS: u64 = 1;
@@ -54,9 +55,6 @@ pub struct Rewritten {
     pub overdue: Option<usize>,
 }
 
-/// How many seconds something may be held past its deadline.
-const SWEEP_SECONDS: u64 = 60;
-
 struct Rewriting<'w, 'v> {
     world: &'w mut World<'v>,
     /// As it goes now.
@@ -69,7 +67,16 @@ struct Rewriting<'w, 'v> {
     marks: Vec<usize>,
     touched: BTreeSet<ItemId>,
     keeps_overdue: bool,
-    began: Time,
+    /// Until when what was touched may be held.
+    due: Due,
+    /// The time of the last record, and that of the last one of the run before.
+    seen: Time,
+    ended: Time,
+    /// The run has begun, but has taken no step; and when it said with what it begins.
+    is_beginning: bool,
+    began: Option<Time>,
+    /// The file has ended, and the run goes on in the next one.
+    goes_on: bool,
     overdue: Option<usize>,
 }
 
@@ -89,7 +96,12 @@ pub fn rewrite(files: &Directory, edit: &Edit, world: &mut World<'_>) -> Option<
         marks: Vec::new(),
         touched: edit.touched.clone(),
         keeps_overdue: edit.keeps_overdue,
-        began: Time::default(),
+        due: Due::default(),
+        seen: Time::default(),
+        ended: Time::default(),
+        is_beginning: false,
+        began: None,
+        goes_on: false,
         overdue: None,
     };
     for at in 0..trace.len() {
@@ -163,6 +175,9 @@ impl Rewriting<'_, '_> {
     /// A record as it was, if that can still be.
     fn record(&mut self, at: usize, time: Time, content: &Content) -> Option<()> {
         let has_changed = self.at.is_some();
+        if self.keeps_overdue {
+            self.watch(time, content)?;
+        }
         if has_changed {
             self.erase(time)?;
         }
@@ -178,14 +193,43 @@ impl Rewriting<'_, '_> {
                     return Some(());
                 }
             }
-            Content::Resume(_) => {
-                self.began = time;
-                self.now.note(content, self.world);
-            }
+            Content::Resume(_) => self.now.note(content, self.world),
             Content::Checkpoint(_) | Content::Close { .. } => {}
         }
         self.lines.push(Line::Kept(at));
         Some(())
+    }
+
+    /// Whether something that was touched is held for too long, when a record comes.
+    fn watch(&mut self, time: Time, content: &Content) -> Option<()> {
+        match content {
+            Content::Open(_) if std::mem::take(&mut self.goes_on) => {}
+            Content::Open(_) => (self.is_beginning, self.ended) = (true, self.seen),
+            Content::Resume(_) => self.began = self.began.or(Some(time)),
+            Content::Step(_) if std::mem::take(&mut self.is_beginning) => {
+                let (began, held) = (self.began.take().unwrap_or(time), self.held()?);
+                self.due.begin_run(self.ended, began, held);
+            }
+            _ if self.is_beginning => {}
+            Content::Policy(_) | Content::Step(_) | Content::Checkpoint(_) | Content::Close { .. } => {
+                let held = self.held()?;
+                held.iter().for_each(|(receipt, deadline)| self.due.keep(*receipt, *deadline));
+                while let Some(late) = self.due.take_overdue(time) {
+                    if held.iter().any(|(held, _)| *held == late) {
+                        self.overdue.get_or_insert(self.lines.len());
+                    }
+                }
+                self.goes_on = matches!(content, Content::Close { continues: true, .. });
+            }
+        }
+        self.seen = self.seen.max(time);
+        Some(())
+    }
+
+    /// What is held of what was touched, with the deadlines.
+    fn held(&self) -> Option<Vec<(Receipt, Time)>> {
+        let receipts = self.touched.iter().flat_map(|item| self.now.device.state.receipts_of(*item));
+        receipts.map(|receipt| Some((*receipt, self.world.deadline(receipt)?))).collect()
     }
 
     /// What the change brought in is erased when it is due, unless the point is that it is not.
@@ -194,13 +238,7 @@ impl Rewriting<'_, '_> {
         for item in self.touched.clone() {
             let held: Vec<Receipt> = self.now.device.state.receipts_of(item).copied().collect();
             for receipt in held {
-                let policy = self.world.policies.policy(receipt.policy)?;
-                let deadline = policy.collection().usage.retention().unix();
-                let is_late = time.unix() > deadline.max(self.began.unix()).saturating_add(SWEEP_SECONDS);
-                if self.keeps_overdue && is_late {
-                    self.overdue.get_or_insert(self.lines.len());
-                }
-                let is_due = time.unix() >= deadline.saturating_add(ERASE_SECONDS);
+                let is_due = time.unix() >= self.world.deadline(&receipt)?.unix().saturating_add(ERASE_SECONDS);
                 let will_be = self.was.as_ref().is_some_and(|was| was.device.state.received.contains(&receipt));
                 if !is_due || will_be || self.keeps_overdue || !is_running {
                     continue;
@@ -325,7 +363,6 @@ impl Rewriting<'_, '_> {
                 is_altered = true;
             }
         }
-        self.began = time;
         self.now.note(&Content::Resume(Box::new(resume.clone())), self.world);
         let content = Content::Resume(Box::new(resume));
         self.lines.push(if is_altered { Line::New { of: Some(at), time, content } } else { Line::Kept(at) });

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pilot_core::evidence::trace::action::Party;
 use pilot_core::evidence::trace::resume::Held;
 use pilot_core::evidence::trace::{Action, Content, Resume};
+use pilot_core::graph::Location;
 use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::ItemId;
@@ -29,8 +30,8 @@ pub(super) fn skipped_location(bench: &mut Bench<'_>) -> Result<Option<Made>, In
             if let Some(at) = tau.take() {
                 let same = BTreeMap::from([(seen.place.1, (seen.time, Content::Step(Box::new(seen.step.clone()))))]);
                 let removed = BTreeSet::from([at]);
-                // What is not taken anywhere, but somewhere.
-                if seen.step.from != seen.step.to {
+                // What is not taken anywhere, but somewhere; and in the same run.
+                if seen.step.from != seen.step.to && seen.step.from != Location::S0 {
                     let edit = Edit { trace: number, removed, replaced: same, ..Edit::default() };
                     lot.offer(rng, || Some(vec![edit]));
                 }

@@ -6,7 +6,7 @@ use conformance::audit::report::Verdict;
 use conformance::audit::sources::Given;
 use conformance::audit::text;
 
-use super::support::{Mesh, audited_with, conform, copy};
+use super::support::{Mesh, audited, audited_with, conform, copy};
 
 fn only(mesh: &Mesh, devices: &[&str]) -> Vec<PathBuf> {
     devices.iter().map(|device| mesh.root().join("traces").join(device)).collect()
@@ -43,6 +43,9 @@ fn one_subject_opens_her_trace() {
     let report = audited_with(&only(&mesh, &["gate-000", "person-00003", "registry"]), &given);
     assert_eq!(report.verdict(), Verdict::Conforms, "{}", text::text(&report));
     assert!(report.evidence.witnessed > 0 && report.evidence.attested > 0, "{:?}", report.evidence);
+    // She has given it to the auditor. Those that lie beside traces may be from anybody, and that is said.
+    assert_eq!(report.found_openings, 0);
+    assert_eq!(audited(&mesh.root()).found_openings, all.lines().count() as u64);
 
     // Without the controller's audit key nobody can tell which item is hers.
     let report = audited_with(&only(&mesh, &["gate-000", "person-00003"]), &Given { keys: Vec::new(), ..given });

@@ -30,6 +30,7 @@ pub(crate) fn conforming() -> Report {
     };
     Report {
         evidence: Evidence { witnessed: 212, signed: 64, attested: 9 },
+        found_openings: 2,
         traces: vec![
             trace("alice", "indirect-subject", 1_730, None),
             trace("bob", "indirect-subject", 1_391, Some(Open { records: 0, bytes: 0 })),

@@ -26,12 +26,14 @@ pub(super) fn evidence(report: &Report) -> String {
             count = grouped(level.count),
         );
     }
+    let openings = wording::openings(report).map(|text| format!("<p class=\"note\">{}</p>\n", escape(&text)));
+    let openings = openings.unwrap_or_default();
     let told = levels.map(|level| format!("{} {}", grouped(level.count), level.name)).join(", ");
     let body = format!(
         "<p>Each item that a controller accepted from its owner counts once, at its best level.</p>\n\
          <svg class=\"levels\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\" \
          aria-labelledby=\"levels-title levels-desc\"><title id=\"levels-title\">Levels of evidence</title>\
-         <desc id=\"levels-desc\">{told}</desc>{bar}</svg>\n<dl class=\"keyed\">\n{list}</dl>\n"
+         <desc id=\"levels-desc\">{told}</desc>{bar}</svg>\n<dl class=\"keyed\">\n{list}</dl>\n{openings}"
     );
     section("evidence", "How well consents are known", &body)
 }
