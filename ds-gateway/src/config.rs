@@ -27,6 +27,9 @@ pub use self::policies::{MAX_POLICY_FILES, OwnPolicies, PolicyFileError};
 /// The longest time that can be set, in seconds: a day. A gateway that waits longer has forgotten its owner.
 pub const MAX_SECONDS: u64 = 86_400;
 
+/// The longest that an answer can be waited for, in seconds. An auditor remembers questions and answers for an hour.
+pub const MAX_ANSWER_SECONDS: u64 = 1_800;
+
 /// The longest turn of one frame, in seconds: longer, and frames of others would be stale before theirs.
 pub const MAX_ROTATION_SECONDS: u64 = 10;
 
@@ -240,7 +243,7 @@ fn timing(loaded: &Loaded<File>, air: &AirSetting) -> Result<Timing, ConfigError
     };
     Ok(Timing {
         refresh: within("refresh_seconds", file.refresh_seconds, MAX_SECONDS)?,
-        answer: within("answer_seconds", file.answer_seconds, MAX_SECONDS)?,
+        answer: within("answer_seconds", file.answer_seconds, MAX_ANSWER_SECONDS)?,
         rotation: within("rotation_seconds", rotation, MAX_ROTATION_SECONDS)?,
     })
 }

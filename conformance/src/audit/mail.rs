@@ -24,7 +24,7 @@ use super::air::{Air, Broadcast};
 pub const MAX_IN_FLIGHT: usize = 1 << 20;
 /// How far clocks of devices may differ, in seconds: twice what an envelope allows.
 pub const CLOCK_SKEW: u64 = 240;
-/// For how long a message is remembered that only asks or answers, in seconds.
+/// For how long a message is remembered that only asks or answers, in seconds. Subjects wait for answers for half of it at most.
 const KEPT_SECONDS: u64 = 3_600;
 
 /// By what the two ends of a message are known to belong together.

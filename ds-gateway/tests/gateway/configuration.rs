@@ -42,6 +42,7 @@ fn mistakes_are_named() {
         ),
         ("[mesh]", "rotation_seconds = 0\n[mesh]", "`rotation_seconds`: must be at least 1"),
         ("[mesh]", "rotation_seconds = 11\n[mesh]", "`rotation_seconds`: must be at most 10"),
+        ("[mesh]", "answer_seconds = 1801\n[mesh]", "`answer_seconds`: must be at most 1800"),
         ("[mesh]", "frame = 'worst'\n[mesh]", "unknown variant `worst`"),
         ("c0:ff:ee:00:00:01", "c1:de:ca:fe:00", "`item.address`: an address has six pairs"),
         (
