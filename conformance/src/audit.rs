@@ -55,7 +55,7 @@ use pilot_core::policy::Choice;
 use pilot_core::semantics::PolicyId;
 use pilot_core::value::Time;
 
-use self::copies::{Aside, Fork};
+use self::copies::{Aside, Why};
 use self::court::{Court, Filter};
 use self::facts::Facts;
 use self::judges::Judges;
@@ -145,8 +145,12 @@ impl Court<'_> {
 
     /// A trace that is not judged: nothing is wrong with a copy.
     fn set_aside(&mut self, aside: &Aside) {
-        let Aside { trace, other, fork: Some(Fork { record, time }) } = aside else { return };
+        let Aside { trace, other, why } = aside;
         let device = trace.device().map_or_else(String::new, ToString::to_string);
+        if let Some(damage) = &trace.damage {
+            self.damaged(trace, &device, damage.record, damage.rule, &damage.text);
+        }
+        let Why::Fork(record, time) = why else { return };
         let directory = trace.files.directory.display();
         let text = format!(
             "`{directory}` and `{other}` differ from record {record} on, and {device} has signed both; only the latter is judged"
@@ -208,8 +212,9 @@ fn trace_of(trace: &Sealed, aside: Option<&Aside>) -> Trace {
         period: trace.period,
         open: (trace.standing.end == End::Open && trace.damage.as_ref().is_none_or(|damage| !damage.is_unknown_key))
             .then_some(Open { records: trace.standing.open_records, bytes: trace.standing.open_bytes }),
-        aside: aside.map(|Aside { other, fork, .. }| {
-            if fork.is_some() { SetAside::Contradicts(other.clone()) } else { SetAside::CopyOf(other.clone()) }
+        aside: aside.map(|Aside { other, why, .. }| match why {
+            Why::Copy => SetAside::CopyOf(other.clone()),
+            Why::Fork(..) => SetAside::Contradicts(other.clone()),
         }),
     }
 }

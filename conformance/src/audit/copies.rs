@@ -7,14 +7,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-use pilot_core::evidence::trace::verify;
 use pilot_core::value::Time;
 
-use super::feed::{Cursor, Unreadable};
+use super::feed::{self, Cursor, Unreadable};
 use super::seal::{Keys, Sealed};
-
-/// How many bytes of a trace are in memory.
-const PIECE_BYTES: usize = 32 << 10;
 
 /// A trace that is not judged, because a longer one of the same device is.
 pub struct Aside {
@@ -22,84 +18,66 @@ pub struct Aside {
     pub trace: Sealed,
     /// Where the other one lies.
     pub other: String,
-    /// Where it tells something else than the other one; nowhere, if it is a copy.
-    pub fork: Option<Fork>,
+    /// Why not.
+    pub why: Why,
 }
 
-/// The first record that is not the same.
+/// How a trace relates to a longer one of the same device, if all of it is said there, or contradicted.
 #[derive(Debug, Clone, Copy)]
-pub struct Fork {
-    /// Its number.
-    pub record: u64,
-    /// When it was made, as the trace says that is not judged.
-    pub time: Time,
-}
-
-/// How a trace relates to a longer one of the same device.
-enum Relation {
+pub enum Why {
     /// All of it is there, too.
     Copy,
-    /// It tells something else from there on.
-    Fork(Fork),
-    /// It has records that the other one does not have, and contradicts it nowhere.
-    Different,
+    /// This record is the first that is not the same, made at this time, as the trace says that is not judged.
+    Fork(u64, Time),
 }
 
-/// Which traces are judged, in their order, and which are set aside.
+/// Which traces are judged, and which are set aside.
 pub fn sort_out(traces: Vec<Sealed>, keys: &Keys<'_>) -> (Vec<Sealed>, Vec<Aside>) {
-    let mut of_devices = BTreeMap::<_, Vec<usize>>::new();
-    for (at, trace) in traces.iter().enumerate() {
+    let (mut judged, mut aside) = (Vec::new(), Vec::new());
+    let mut of_devices = BTreeMap::<_, Vec<Sealed>>::new();
+    for trace in traces {
         // A device with another key has begun anew.
-        let key = trace.first.as_ref().and_then(|open| Some((open.device.clone(), *keys.of_trace(open)?.as_bytes())));
-        key.into_iter().for_each(|key| of_devices.entry(key).or_default().push(at));
-    }
-    let mut reasons = vec![None; traces.len()];
-    for mut several in of_devices.into_values() {
-        let trace = |at: &usize| traces.get(*at);
-        several.sort_by_key(|at| Reverse(trace(at).map(|trace| (end(trace), trace.standing.records))));
-        let Some((longest, others)) = several.split_first() else { continue };
-        for at in others {
-            let (Some(longest), Some(other), Some(reason)) = (trace(longest), trace(at), reasons.get_mut(*at)) else {
-                continue;
-            };
-            // What cannot be read is said when it is judged.
-            let fork = match relation(longest, other).unwrap_or(Relation::Different) {
-                Relation::Copy => None,
-                Relation::Fork(fork) => Some(fork),
-                Relation::Different => continue,
-            };
-            *reason = Some((longest.files.directory.display().to_string(), fork));
-        }
-    }
-    let (mut judged, mut aside) = (Vec::with_capacity(traces.len()), Vec::new());
-    for (trace, reason) in traces.into_iter().zip(reasons) {
-        match reason {
-            Some((other, fork)) => aside.push(Aside { trace, other, fork }),
+        match trace.first.as_ref().and_then(|open| Some((open.device.clone(), *keys.of_trace(open)?.as_bytes()))) {
+            Some(key) => of_devices.entry(key).or_default().push(trace),
             None => judged.push(trace),
         }
+    }
+    for mut several in of_devices.into_values() {
+        several.sort_by_key(|trace| Reverse((end(trace), trace.standing.records)));
+        let mut several = several.into_iter();
+        let Some(longest) = several.next() else { continue };
+        let other = longest.files.directory.display().to_string();
+        let mut others = Vec::new();
+        for trace in several {
+            // What cannot be read is said when it is judged.
+            match relation(&longest, &trace).ok().flatten() {
+                Some(why) => aside.push(Aside { trace, other: other.clone(), why }),
+                None => others.push(trace),
+            }
+        }
+        judged.push(longest);
+        judged.extend(others);
     }
     (judged, aside)
 }
 
 /// The number of the last signed record.
 fn end(trace: &Sealed) -> Option<u64> {
-    trace.standing.sealed.map(|verify::Sealed { record, .. }| record)
+    trace.standing.sealed.map(|sealed| sealed.record)
 }
 
 /// Of all that both have signed.
-fn relation(longest: &Sealed, other: &Sealed) -> Result<Relation, Unreadable> {
-    let [mut one, mut two] = [longest, other].map(|trace| Cursor::new(trace, PIECE_BYTES));
+fn relation(longest: &Sealed, other: &Sealed) -> Result<Option<Why>, Unreadable> {
+    let [mut one, mut two] = [longest, other].map(|trace| Cursor::new(trace, feed::piece(2)));
     let (mut first, mut second) = (one.take_next()?, two.take_next()?);
-    let is_within = longest.standing.first <= other.standing.first && other.damage.is_none();
     while let (Some((record, hash, _)), Some((other_record, other_hash, _))) = (&first, &second) {
         match record.sequence.cmp(&other_record.sequence) {
             Ordering::Less => first = one.take_next()?,
             Ordering::Greater => second = two.take_next()?,
-            Ordering::Equal if hash != other_hash => {
-                return Ok(Relation::Fork(Fork { record: record.sequence, time: other_record.time }));
-            }
+            Ordering::Equal if hash != other_hash => return Ok(Some(Why::Fork(record.sequence, other_record.time))),
             Ordering::Equal => (first, second) = (one.take_next()?, two.take_next()?),
         }
     }
-    Ok(if is_within && second.is_none() { Relation::Copy } else { Relation::Different })
+    let is_within = longest.standing.first <= other.standing.first && second.is_none();
+    Ok(is_within.then_some(Why::Copy))
 }

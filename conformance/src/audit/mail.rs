@@ -202,12 +202,12 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// A message leaves, which stands at this place of a sheet.
-    pub fn send(&mut self, key: Key, sheet: &Sheet, place: u32, now: Time) {
+    /// A message leaves, which stands at this place of its sheet.
+    pub fn send(&mut self, key: Key, sheets: &Sheets, place: u32, now: Time) {
         match key {
-            Key::Broadcast(broadcast) => self.forgotten += self.air.send(&broadcast, sheet, place, now),
+            Key::Broadcast(broadcast) => self.forgotten += self.air.send(&broadcast, &sheets.broadcasts, place, now),
             Key::Envelope(key) => {
-                let Some(letter) = Letter::of(sheet, place) else { return };
+                let Some(letter) = Letter::of(&sheets.others, place) else { return };
                 let kind = letter.kind;
                 if let Some(ticket) = self.sent.insert(key, letter) {
                     if is_lasting(kind) {
@@ -411,7 +411,7 @@ mod tests {
         let mut drafts = Drafts::default();
         let place = drafts.add(Sent { kind, sender, receiver, policy: None, hash, part: None, opening: None, vouch });
         let key = Envelope::new(MessageId([id; 16]), Some(device));
-        mail.send(Key::Envelope(key), drafts.take().of(kind), place, Time::from_unix(seconds));
+        mail.send(Key::Envelope(key), &drafts.take(), place, Time::from_unix(seconds));
         key
     }
 

@@ -61,8 +61,6 @@ pub type Offered = (Option<DeviceId>, Option<PolicyId>);
 /// A message that leaves.
 #[derive(Debug)]
 pub struct Leaving {
-    /// What it is.
-    pub kind: MessageKind,
     /// By what both of its ends are known, if its other end can be looked for, and its place on the sheet.
     pub key: Option<(Key, u32)>,
     /// For an upload or a request, who vouches for what.
@@ -186,7 +184,7 @@ impl Scribe {
                 named = Named::of(message, &mut self.known, facts);
                 let leaving = self.leaving(message, &named, hash, facts);
                 let place = leaving.as_ref().and_then(|leaving| leaving.key).map(|(_, place)| place);
-                if let (Some(place), Some(_)) = (place, part(&message.body)) {
+                if let (Some(place), Some(_)) = (place, message.pseudonym()) {
                     tie = Tie::Leaves(message.body.kind(), place);
                 }
                 leaving.map(Deed::Send)
@@ -250,11 +248,11 @@ impl Scribe {
             return None;
         }
         let key = key.map(|key| {
-            let receiver = whom(&message.receiver, named.receiver, message, facts);
+            let receiver = whom(&message.receiver, named.receiver, opened);
             let (part, opening, vouch) = (part(&message.body), opened.map(|(number, _)| number), OnceLock::new());
             (key, self.drafts.add(Sent { kind, sender: self.device, receiver, policy, hash, part, opening, vouch }))
         });
-        Some(Leaving { kind, key, vouch })
+        Some(Leaving { key, vouch })
     }
 }
 
@@ -299,7 +297,8 @@ impl Named {
 }
 
 fn arrival(message: &Message, named: &Named, facts: &Facts<'_>) -> Arrival {
-    let from = match whom(&message.sender, named.sender, message, facts) {
+    let opened = message.pseudonym().and_then(|pseudonym| facts.opening(pseudonym));
+    let from = match whom(&message.sender, named.sender, opened) {
         Whom::Known(sender) => facts.trace(sender),
         Whom::Unknown | Whom::Anonymous => None,
     };
@@ -319,9 +318,7 @@ fn arrival(message: &Message, named: &Named, facts: &Facts<'_>) -> Arrival {
         (_, Party::Owner | Party::Connection(_)) => &(ENDS, "the sender is anonymous, and her trace is not here"),
     };
     let key = match &message.body {
-        Said::Broadcast(release) => {
-            facts.opening(&release.item.pseudonym).and_then(|opened| named.frame(opened, release))
-        }
+        Said::Broadcast(release) => opened.and_then(|opened| named.frame(opened, release)),
         _ => message.id.map(|id| envelope(id, named.sender, facts)),
     };
     Arrival { kind: message.body.kind(), key, from, unjudged, vouch, offers }
@@ -332,14 +329,11 @@ fn offered<'o>(offers: impl IntoIterator<Item = &'o Offer>, facts: &Facts<'_>) -
 }
 
 /// Who somebody is, as far as everybody knows.
-fn whom(party: &Party, named: Option<DeviceId>, message: &Message, facts: &Facts<'_>) -> Whom {
+fn whom(party: &Party, named: Option<DeviceId>, opened: Option<(u32, DeviceId)>) -> Whom {
     match party {
         Party::Device(_) => named.map_or(Whom::Unknown, Whom::Known),
         Party::Connection(_) => Whom::Anonymous,
-        Party::Owner => {
-            let opened = message.pseudonym().and_then(|pseudonym| facts.opening(pseudonym));
-            opened.map_or(Whom::Anonymous, |(_, owner)| Whom::Known(owner))
-        }
+        Party::Owner => opened.map_or(Whom::Anonymous, |(_, owner)| Whom::Known(owner)),
     }
 }
 
@@ -348,7 +342,8 @@ fn envelope(id: MessageId, sender: Option<DeviceId>, facts: &Facts<'_>) -> Key {
     Key::Envelope(Envelope::new(id, sender.filter(|sender| facts.role(*sender).is_some())))
 }
 
-fn part(body: &Said) -> Option<Part> {
+/// What a message says of an item, if it is about one.
+pub fn part(body: &Said) -> Option<Part> {
     match body {
         Said::Send(release) | Said::Broadcast(release) => Some(Part::Released(release.epoch, release.handle)),
         Said::Withdraw { withdrawal, .. } => Some(Part::TakenBack(*withdrawal)),

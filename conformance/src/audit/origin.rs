@@ -14,7 +14,7 @@ use pilot_core::vocabulary::{DeviceId, ItemId};
 use super::consents::Proof;
 use super::court::Court;
 use super::mail::{Letter, Part, Vouch, Whom};
-use super::note::ENDS;
+use super::note::{ENDS, part};
 use super::post::{Mark, Origin, Voucher};
 use super::replay::{Replay, STAND_IN};
 use super::report::{Class, rules};
@@ -161,15 +161,14 @@ impl Court<'_> {
     /// What arrived is what was sent.
     fn compare_ends(&mut self, told: Told, (said, cause): (&SaidMessage, &Cause), message: &Message, sent: &Letter) {
         self.anchor(told, cause, sent);
-        let part = match (&message.body, &said.body) {
-            (Body::Withdraw { withdrawal, item }, _) => {
-                Some(Part::TakenBack(self.as_sent(told, *withdrawal, *item, sent)))
+        let part = match (part(&said.body), message.item()) {
+            (Some(Part::TakenBack(arrived)), Some(item)) => {
+                Some(Part::TakenBack(self.as_sent(told, arrived, item, sent)))
             }
-            (_, Said::Send(release) | Said::Broadcast(release)) => Some(Part::Released(release.epoch, release.handle)),
-            _ => None,
+            (part, _) => part,
         };
         // Which item it is can be told of those that are opened, as far as there are audit keys.
-        let opening = self.replays.get(told.trace).and_then(|replay| replay.opening(message.item()?));
+        let opening = said.pseudonym().and_then(|pseudonym| self.world.opening(pseudonym)).map(|(number, _)| number);
         let may_be_item = opening.is_none() || sent.opening.is_none() || opening == sent.opening;
         let arrived = (message.kind(), message.policy(), part);
         // Subjects are anonymous to repositories, and items have their owners' names only where they are opened.

@@ -150,10 +150,10 @@ impl<'v> Post<'v> {
         match deed {
             Deed::Open { .. } | Deed::Close { .. } | Deed::Resume(_) | Deed::Begun => None,
             Deed::Restore(offers) => Some(Mark { origin: Origin::Nothing, vouchers: self.vouchers(&offers, time) }),
-            Deed::Send(Leaving { kind, key, vouch }) => {
+            Deed::Send(Leaving { key, vouch }) => {
                 self.vouched.extend(vouch);
                 if let Some((key, place)) = key {
-                    self.mail.send(key, sheets.of(kind), place, time);
+                    self.mail.send(key, sheets, place, time);
                 }
                 None
             }

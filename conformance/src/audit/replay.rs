@@ -1,7 +1,6 @@
 //! One device, run again as its trace says: the words of a trace become actions of the interpreter, and what the device
 //! remembers between runs is compared with what it says it does.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
@@ -41,8 +40,8 @@ pub struct Replay {
     pub ghosts: Ghosts,
     instances: BTreeMap<(u8, u32), Instance>,
     items: HashMap<Pseudonym, ItemId>,
-    /// Likewise the other way, and which opening each belongs to.
-    pseudonyms: HashMap<ItemId, (Pseudonym, Option<u32>)>,
+    /// Likewise the other way.
+    pseudonyms: HashMap<ItemId, Pseudonym>,
     connections: HashMap<Connection, DeviceId>,
     /// What is held, by when it must be gone.
     pub due: Due,
@@ -168,33 +167,18 @@ impl Replay {
         self.graphs.get(usize::from(number)).copied().ok_or(Untold::Graph)
     }
 
-    /// An instance of a graph, which begins when it is first heard of.
-    pub fn instance(&mut self, step: &trace::Step, graph: &Graph<'_>) -> Result<(), Untold> {
-        let is_full = self.instances.len() >= MAX_INSTANCES;
-        match self.instances.entry((step.graph, step.instance)) {
-            Entry::Vacant(_) if is_full => Err(Untold::Instances),
-            Entry::Vacant(place) => {
-                place.insert(Instance::new(graph));
-                Ok(())
-            }
-            Entry::Occupied(_) => Ok(()),
+    /// The instance of a step, which begins when it is first heard of. Whoever changes it puts it back.
+    pub fn instance(&self, step: &trace::Step, graph: &Graph<'_>) -> Result<Instance, Untold> {
+        match self.instances.get(&(step.graph, step.instance)) {
+            Some(instance) => Ok(instance.clone()),
+            None if self.instances.len() >= MAX_INSTANCES => Err(Untold::Instances),
+            None => Ok(Instance::new(graph)),
         }
     }
 
-    /// The parts that a step changes.
-    pub fn parts(&mut self, step: &trace::Step) -> Option<(&mut Instance, &mut Device)> {
-        Some((self.instances.get_mut(&(step.graph, step.instance))?, &mut self.device))
-    }
-
-    /// The instance of a step, and the device.
-    pub fn seen(&self, step: &trace::Step) -> Option<(&Instance, &Device)> {
-        Some((self.instances.get(&(step.graph, step.instance))?, &self.device))
-    }
-
-    /// What judging a step reads and changes.
-    pub fn split(&mut self, step: &trace::Step) -> Option<(&Instance, &Device, &mut DeviceState, &mut Ghosts)> {
-        let Self { instances, device, state, ghosts, .. } = self;
-        Some((instances.get(&(step.graph, step.instance))?, device, state, ghosts))
+    /// The instance after the step.
+    pub fn put_back(&mut self, step: &trace::Step, instance: Instance) {
+        self.instances.insert((step.graph, step.instance), instance);
     }
 
     /// Remembers what it did, for charts.
@@ -207,12 +191,7 @@ impl Replay {
 
     /// The pseudonym of an item.
     pub fn pseudonym(&self, item: ItemId) -> Option<&Pseudonym> {
-        self.pseudonyms.get(&item).map(|(pseudonym, _)| pseudonym)
-    }
-
-    /// The number of the opening that an item belongs to.
-    pub fn opening(&self, item: ItemId) -> Option<u32> {
-        self.pseudonyms.get(&item).and_then(|(_, opening)| *opening)
+        self.pseudonyms.get(&item)
     }
 
     fn item(&mut self, item: &action::Item, world: &mut World<'_>) -> Result<ItemId, Untold> {
@@ -238,10 +217,9 @@ impl Replay {
         if let Some(id) = self.items.get(pseudonym) {
             return *id;
         }
-        let (opening, owner) = world.opening(pseudonym).unzip();
-        let id = world.add_item(datatype, owner);
+        let id = world.add_item(datatype, world.opening(pseudonym).map(|(_, owner)| owner));
         self.items.insert(*pseudonym, id);
-        self.pseudonyms.insert(id, (*pseudonym, opening));
+        self.pseudonyms.insert(id, *pseudonym);
         id
     }
 
@@ -413,7 +391,7 @@ impl Replay {
     pub fn forget(&mut self, item: Option<ItemId>, world: &mut World<'_>) {
         if let Some(item) = item.filter(|item| !self.device.mentions_item(*item)) {
             let is_used = self.instances.values().any(|instance| instance.item == Some(item));
-            if let (false, Some((pseudonym, _))) = (is_used, self.pseudonyms.remove(&item)) {
+            if let (false, Some(pseudonym)) = (is_used, self.pseudonyms.remove(&item)) {
                 self.items.remove(&pseudonym);
                 self.ghosts.withdrawn.remove(&item);
                 let owed = self.ghosts.owed.range((item, DeviceId::from_index(0))..).map(|(key, _)| *key);
@@ -531,9 +509,10 @@ mod tests {
         };
         let most = u32::try_from(MAX_INSTANCES).unwrap();
         for number in 0..most {
-            assert_eq!(replay.instance(&step(number), &REPOSITORY), Ok(()));
+            let instance = replay.instance(&step(number), &REPOSITORY).unwrap();
+            replay.put_back(&step(number), instance);
         }
         assert_eq!(replay.instance(&step(most), &REPOSITORY), Err(Untold::Instances));
-        assert_eq!(replay.instance(&step(0), &REPOSITORY), Ok(()));
+        assert!(replay.instance(&step(0), &REPOSITORY).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use pilot_core::condition::Condition;
 use pilot_core::evidence::trace::action::Body as Said;
 use pilot_core::evidence::trace::{self, Action as SaidAction, Rule};
-use pilot_core::graph::{Action, Body, Edge, Graph, Guard, Message, Step, enabled, hindrance, take};
+use pilot_core::graph::{Action, Body, Edge, Graph, Guard, Instance, Message, Step, enabled, hindrance, take};
 use pilot_core::semantics::rules as table2;
 use pilot_core::semantics::rules::Premise;
 use pilot_core::semantics::{Attested, Claim, Context, Delivery, DeviceState, Event, Handover, Receipt, Requirement};
@@ -37,16 +37,18 @@ impl Court<'_> {
         }
         let (world, replays) = (&mut self.world, &mut self.replays);
         let Some(replay) = replays.get_mut(at) else { return Vouch::default() };
-        let prepared = replay.graph(step.graph).and_then(|graph| {
-            replay.instance(step, graph)?;
-            Ok((graph, replay.action(&step.action, named, world)?))
+        let prepared = replay.graph(step.graph).and_then(|graph| Ok((graph, replay.instance(step, graph)?)));
+        let prepared = prepared.and_then(|(graph, mut instance)| match replay.action(&step.action, named, world) {
+            Ok(action) => Ok((graph, instance, action)),
+            Err(untold) => {
+                instance.location = step.to;
+                replay.put_back(step, instance);
+                Err(untold)
+            }
         });
-        let (graph, action) = match prepared {
+        let (graph, mut instance, action) = match prepared {
             Ok(prepared) => prepared,
             Err(untold) => {
-                if let Some((instance, _)) = replay.parts(step) {
-                    instance.location = step.to;
-                }
                 self.untold(at, record, time, &untold);
                 return Vouch::default();
             }
@@ -63,8 +65,9 @@ impl Court<'_> {
             self.found(Class::Violation, told, rules::CLOCK, premise, text, None);
         }
         let came_with = self.came_with(told, &step.action, &action, mark);
-        let vouch = self.run_again(told, step, graph, &action, &came_with);
+        let vouch = self.run_again(told, step, (graph, &mut instance), &action, &came_with);
         if let Some(replay) = self.replays.get_mut(at) {
+            replay.put_back(step, instance);
             replay.forget(action.item(), &mut self.world);
         }
         vouch
@@ -94,7 +97,7 @@ impl Court<'_> {
         &mut self,
         told: Told,
         step: &trace::Step,
-        graph: &Graph<'_>,
+        (graph, instance): (&Graph<'_>, &mut Instance),
         action: &Action,
         came_with: &Evidence,
     ) -> Vouch {
@@ -111,11 +114,11 @@ impl Court<'_> {
         let mut wrong = Vec::new();
         let mut vouch = Vouch::default();
         let erased = erased_by(action, replay);
-        let taken = match again(replay, step, graph, action, &cx) {
+        let taken = match again(replay, step, (graph, instance), action, &cx) {
             Ok(taken) => taken,
             Err(why) => {
                 wrong.push(why);
-                if let Some(taken) = force(replay, step, graph, action, &cx) {
+                if let Some(taken) = force(replay, step, (graph, instance), action, &cx) {
                     adopt(replay, &taken, came_with);
                     self.after(told, &taken, &erased);
                 }
@@ -128,7 +131,7 @@ impl Court<'_> {
             replay.policies_changed();
         }
         wrong.extend(unlike(replay, step, &taken, world));
-        match judge(replay, step, action, &taken, came_with, &cx) {
+        match judge(replay, instance, action, &taken, came_with, &cx) {
             Ok(Evidence { provenance: Some(provenance), .. }) => vouch = Vouch::Item(provenance),
             Ok(Evidence { withdrawn: Some(withdrawn), .. }) => vouch = Vouch::Notice(withdrawn),
             Ok(_) => {}
@@ -238,49 +241,47 @@ fn erased_by(action: &Action, replay: &Replay) -> Vec<Receipt> {
 fn again(
     replay: &mut Replay,
     step: &trace::Step,
-    graph: &Graph<'_>,
+    (graph, instance): (&Graph<'_>, &mut Instance),
     action: &Action,
     cx: &Context<'_>,
 ) -> Result<Step, Wrong> {
     let wrong = |premise: String, because: String| Wrong { rule: rules::GRAPH.into(), premise, because };
-    let nowhere = || wrong("σ".into(), "although its graph is not running".into());
-    let (instance, device) = replay.seen(step).ok_or_else(nowhere)?;
     if instance.location != step.from {
         let premise = format!("σ = {}", step.from);
         return Err(wrong(premise, format!("although Fig. {} was at {}", graph.figure, instance.location)));
     }
-    let edge = enabled(graph, instance, device, action, cx).next();
+    let edge = enabled(graph, instance, &replay.device, action, cx).next();
     let leads = |at: &usize| graph.edges.get(*at).is_some_and(|edge| edge.to.unwrap_or(step.from) == step.to);
-    match edge {
-        Some(edge) if leads(&edge) => {
-            let (instance, device) = replay.parts(step).ok_or_else(nowhere)?;
-            take(graph, edge, instance, device, action, cx).ok_or_else(nowhere)
-        }
-        Some(_) => Err(unguarded(replay, step, graph, action, cx).unwrap_or_else(|| {
-            wrong(format!("⟶ {}", step.to), format!("although Fig. {} does not lead to {} then", graph.figure, step.to))
-        })),
-        None => Err(unguarded(replay, step, graph, action, cx).unwrap_or_else(|| {
-            wrong(action.label().to_string(), format!("which Fig. {} does not allow at {}", graph.figure, step.from))
-        })),
-    }
+    let taken = edge.filter(leads).and_then(|edge| take(graph, edge, instance, &mut replay.device, action, cx));
+    taken.ok_or_else(|| {
+        let otherwise = || match edge {
+            Some(_) => wrong(
+                format!("⟶ {}", step.to),
+                format!("although Fig. {} does not lead to {} then", graph.figure, step.to),
+            ),
+            None => wrong(
+                action.label().to_string(),
+                format!("which Fig. {} does not allow at {}", graph.figure, step.from),
+            ),
+        };
+        unguarded(replay, (graph, instance), action, cx).unwrap_or_else(otherwise)
+    })
 }
 
 /// Why a step cannot be taken: a premise of Table 2, or else a guard.
 #[cold]
 fn unguarded(
     replay: &Replay,
-    step: &trace::Step,
-    graph: &Graph<'_>,
+    (graph, instance): (&Graph<'_>, &Instance),
     action: &Action,
     cx: &Context<'_>,
 ) -> Option<Wrong> {
-    let (instance, device) = replay.seen(step)?;
     let owner = "its owner";
     if let Some((rule, premise)) = premise_of(replay, action, cx) {
         let because = words::premise(&premise, owner);
         return Some(Wrong { rule: rule.into(), premise: premise.to_string(), because });
     }
-    let guard = hindrance(graph, instance, device, action, cx)?;
+    let guard = hindrance(graph, instance, &replay.device, action, cx)?;
     let rule = match guard {
         Guard::NotWithdrawn => Requirement::Withdrawal.to_string(),
         _ => rules::GRAPH.to_owned(),
@@ -333,7 +334,7 @@ fn changes_policies(action: &Action, taken: &Step) -> bool {
 fn force(
     replay: &mut Replay,
     step: &trace::Step,
-    graph: &Graph<'_>,
+    (graph, instance): (&Graph<'_>, &mut Instance),
     action: &Action,
     cx: &Context<'_>,
 ) -> Option<Step> {
@@ -343,8 +344,7 @@ fn force(
     };
     let candidates = graph.edges.iter().enumerate().filter(|(_, edge)| looks_like(edge));
     let (edge, _) = candidates.max_by_key(|(_, edge)| edge.effects.len())?;
-    let (instance, device) = replay.parts(step)?;
-    let taken = take(graph, edge, instance, device, action, cx);
+    let taken = take(graph, edge, instance, &mut replay.device, action, cx);
     instance.location = step.to;
     taken
 }
@@ -399,13 +399,13 @@ fn unlike(replay: &mut Replay, step: &trace::Step, taken: &Step, world: &World<'
 /// The step by the rules, and whether they lead where the graph led.
 fn judge(
     replay: &mut Replay,
-    step: &trace::Step,
+    instance: &Instance,
     action: &Action,
     taken: &Step,
     came_with: &Evidence,
     cx: &Context<'_>,
 ) -> Result<Evidence, Violation> {
-    let Some((instance, device, state, ghosts)) = replay.split(step) else { return Err(Violation::Difference) };
+    let Replay { device, state, ghosts, .. } = replay;
     let evidence = refines(&Taken { device, instance, action, step: taken }, state, ghosts, came_with, cx)?;
     let mut is_same = true;
     let mut has_policies = false;

@@ -21,7 +21,7 @@ use super::directory::Directory;
 use super::rechain::Line;
 use super::replica::{Replica, World};
 use super::scan::graph_of;
-use crate::audit::due::Due;
+use crate::audit::due::SWEEP_SECONDS;
 
 /// How many seconds after its deadline an item is erased that the change brought in.
 const ERASE_SECONDS: u64 = 1;
@@ -67,16 +67,8 @@ struct Rewriting<'w, 'v> {
     marks: Vec<usize>,
     touched: BTreeSet<ItemId>,
     keeps_overdue: bool,
-    /// Until when what was touched may be held.
-    due: Due,
-    /// The time of the last record, and that of the last one of the run before.
-    seen: Time,
-    ended: Time,
-    /// The run has begun, but has taken no step; and when it said with what it begins.
-    is_beginning: bool,
-    began: Option<Time>,
-    /// The file has ended, and the run goes on in the next one.
-    goes_on: bool,
+    /// When the file began in which the device writes.
+    began: Time,
     overdue: Option<usize>,
 }
 
@@ -96,12 +88,7 @@ pub fn rewrite(files: &Directory, edit: &Edit, world: &mut World<'_>) -> Option<
         marks: Vec::new(),
         touched: edit.touched.clone(),
         keeps_overdue: edit.keeps_overdue,
-        due: Due::default(),
-        seen: Time::default(),
-        ended: Time::default(),
-        is_beginning: false,
-        began: None,
-        goes_on: false,
+        began: Time::default(),
         overdue: None,
     };
     for at in 0..trace.len() {
@@ -175,8 +162,10 @@ impl Rewriting<'_, '_> {
     /// A record as it was, if that can still be.
     fn record(&mut self, at: usize, time: Time, content: &Content) -> Option<()> {
         let has_changed = self.at.is_some();
-        if self.keeps_overdue {
-            self.watch(time, content)?;
+        if let Content::Open(_) = content {
+            self.began = time;
+        } else if has_changed && self.keeps_overdue && self.overdue.is_none() {
+            self.watch(time)?;
         }
         if has_changed {
             self.erase(time)?;
@@ -200,36 +189,17 @@ impl Rewriting<'_, '_> {
         Some(())
     }
 
-    /// Whether something that was touched is held for too long, when a record comes.
-    fn watch(&mut self, time: Time, content: &Content) -> Option<()> {
-        match content {
-            Content::Open(_) if std::mem::take(&mut self.goes_on) => {}
-            Content::Open(_) => (self.is_beginning, self.ended) = (true, self.seen),
-            Content::Resume(_) => self.began = self.began.or(Some(time)),
-            Content::Step(_) if std::mem::take(&mut self.is_beginning) => {
-                let (began, held) = (self.began.take().unwrap_or(time), self.held()?);
-                self.due.begin_run(self.ended, began, held);
-            }
-            _ if self.is_beginning => {}
-            Content::Policy(_) | Content::Step(_) | Content::Checkpoint(_) | Content::Close { .. } => {
-                let held = self.held()?;
-                held.iter().for_each(|(receipt, deadline)| self.due.keep(*receipt, *deadline));
-                while let Some(late) = self.due.take_overdue(time) {
-                    if held.iter().any(|(held, _)| *held == late) {
-                        self.overdue.get_or_insert(self.lines.len());
-                    }
-                }
-                self.goes_on = matches!(content, Content::Close { continues: true, .. });
+    /// Whether something that was touched is held for too long, when a record comes. `None` if the device was off meanwhile: then
+    /// it has longer.
+    fn watch(&mut self, time: Time) -> Option<()> {
+        for receipt in self.touched.iter().flat_map(|item| self.now.device.state.receipts_of(*item)) {
+            let deadline = self.world.deadline(receipt)?;
+            if time.unix() > deadline.unix().saturating_add(SWEEP_SECONDS) {
+                self.overdue = (self.began < deadline).then_some(self.lines.len());
+                return self.overdue.map(drop);
             }
         }
-        self.seen = self.seen.max(time);
         Some(())
-    }
-
-    /// What is held of what was touched, with the deadlines.
-    fn held(&self) -> Option<Vec<(Receipt, Time)>> {
-        let receipts = self.touched.iter().flat_map(|item| self.now.device.state.receipts_of(*item));
-        receipts.map(|receipt| Some((*receipt, self.world.deadline(receipt)?))).collect()
     }
 
     /// What the change brought in is erased when it is due, unless the point is that it is not.
