@@ -48,8 +48,8 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pilot_core::english;
-use pilot_core::evidence::trace::GraphName;
 use pilot_core::evidence::trace::verify::End;
+use pilot_core::evidence::trace::{GraphName, Standing};
 use pilot_core::graphs::REPOSITORY;
 use pilot_core::policy::Choice;
 use pilot_core::semantics::PolicyId;
@@ -59,7 +59,7 @@ use self::copies::{Aside, Why};
 use self::court::{Court, Filter};
 use self::facts::Facts;
 use self::judges::Judges;
-use self::report::{Class, Finding, Holding, Open, PolicyText, Report, SetAside, Trace, rules};
+use self::report::{Class, Ending, Finding, Holding, Open, PolicyText, Report, Trace, rules};
 use self::seal::{Keys, Sealed};
 use self::sources::Sources;
 use self::world::World;
@@ -209,13 +209,24 @@ fn trace_of(trace: &Sealed, aside: Option<&Aside>) -> Trace {
         directory: trace.files.directory.display().to_string(),
         graph: trace.graph().map_or("?", |graph| graph.as_str()).into(),
         records: sealed_records(trace),
-        period: trace.period,
-        open: (trace.standing.end == End::Open && trace.damage.as_ref().is_none_or(|damage| !damage.is_unknown_key))
-            .then_some(Open { records: trace.standing.open_records, bytes: trace.standing.open_bytes }),
-        aside: aside.map(|Aside { other, why, .. }| match why {
-            Why::Copy => SetAside::CopyOf(other.clone()),
-            Why::Fork(..) => SetAside::Contradicts(other.clone()),
-        }),
+        period: trace.end.map(|_| trace.period),
+        end: aside.map_or_else(
+            || ending(trace),
+            |Aside { other, why, .. }| match why {
+                Why::Copy => Ending::CopyOf(other.clone()),
+                Why::Fork(..) => Ending::Contradicts(other.clone()),
+            },
+        ),
+    }
+}
+
+fn ending(trace: &Sealed) -> Ending {
+    let Standing { end, open_records: records, open_bytes: bytes, .. } = trace.standing;
+    match (trace.end, end) {
+        (None, _) => Ending::Unread,
+        (_, End::Closed) if trace.damage.is_none() => Ending::Closed,
+        (_, End::Continues) if trace.damage.is_none() => Ending::Missing,
+        _ => Ending::Open(Open { records, bytes }),
     }
 }
 

@@ -85,8 +85,8 @@ fn header(report: &Report) -> String {
 
 /// From when to when, and how many traces.
 fn period(report: &Report) -> String {
-    let first = report.traces.iter().map(|trace| trace.period.0).min();
-    let last = report.traces.iter().map(|trace| trace.period.1).max();
+    let first = report.traces.iter().filter_map(|trace| Some(trace.period?.0)).min();
+    let last = report.traces.iter().filter_map(|trace| Some(trace.period?.1)).max();
     let (Some(first), Some(last)) = (first, last) else { return String::new() };
     let open = match report.open().count() {
         0 => String::new(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::report::{Figures, Finding, Report, SetAside, Trace, Unjudged};
+use super::report::{Figures, Finding, Report, Trace, Unjudged};
 use super::wording::class;
 use crate::plain::rfc3339;
 
@@ -43,15 +43,10 @@ fn unjudged(unjudged: &Unjudged) -> Value {
 }
 
 fn trace(trace: &Trace) -> Value {
-    let (first, last) = trace.period;
-    let (copy_of, contradicts) = match &trace.aside {
-        None => (None, None),
-        Some(SetAside::CopyOf(other)) => (Some(other), None),
-        Some(SetAside::Contradicts(other)) => (None, Some(other)),
-    };
+    let (first, last) = trace.period.unzip();
     json!({
         "device": trace.device, "directory": trace.directory, "graph": trace.graph, "records": trace.records,
-        "first": rfc3339(first), "last": rfc3339(last), "is_open": trace.open.is_some(), "copy_of": copy_of, "contradicts": contradicts,
+        "first": first.map(rfc3339), "last": last.map(rfc3339), "end": trace.end.word(), "other": trace.end.other(),
     })
 }
 

@@ -15,7 +15,7 @@ pub const MAX_CHART: usize = 12;
 /// The outcome of an audit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong, in the order of the causal merge, at most [`MAX_FINDINGS`].
+    /// What is wrong, by time, device and record, at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
     /// How many more of each class there are.
     pub more: Findings,
@@ -97,7 +97,7 @@ pub mod rules {
     pub const SEQUENCE: &str = "sequence";
     /// Not signed by the device, or nobody knows its key.
     pub const SIGNATURE: &str = "signature";
-    /// Another trace has seen a different history of this device.
+    /// Another trace has seen a different history of this device, or the device has signed two.
     pub const ANCHOR: &str = "anchor";
     /// A record names a signature of something else.
     pub const CONSENT: &str = "consent";
@@ -173,20 +173,26 @@ pub struct Trace {
     pub graph: String,
     /// How many records are sealed.
     pub records: u64,
-    /// The first and the last time in it.
-    pub period: (Time, Time),
-    /// Why it counts as open, if it does: no closing checkpoint stands at its end.
-    pub open: Option<Open>,
-    /// Why it is not judged, if it is not.
-    pub aside: Option<SetAside>,
+    /// The first and the last time in it, if it could be read.
+    pub period: Option<(Time, Time)>,
+    /// How it ends.
+    pub end: Ending,
 }
 
-/// Why a trace is not judged: another one of the same device is, which lies there.
+/// How a trace ends, or why it was not judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SetAside {
-    /// That has all of its records.
+pub enum Ending {
+    /// The device stopped, and signed that.
+    Closed,
+    /// No closing checkpoint stands at its end.
+    Open(Open),
+    /// In a file that is missing.
+    Missing,
+    /// Nobody can tell: nothing in it is signed by a key that is known.
+    Unread,
+    /// It is not judged, for the trace that lies there has all of its records.
     CopyOf(String),
-    /// That tells another history, which is a finding.
+    /// It is not judged, for the trace that lies there tells another history of the device, which is a finding.
     Contradicts(String),
 }
 
@@ -336,19 +342,38 @@ impl Report {
         }
     }
 
-    /// The traces that are open.
-    pub fn open(&self) -> impl Iterator<Item = (&Trace, Open)> {
-        self.judged().filter_map(|trace| Some((trace, trace.open?)))
-    }
-
     /// The traces that were judged.
     pub fn judged(&self) -> impl Iterator<Item = &Trace> {
-        self.traces.iter().filter(|trace| trace.aside.is_none())
+        self.traces.iter().filter(|trace| matches!(trace.end, Ending::Closed | Ending::Open(_) | Ending::Missing))
     }
 
-    /// Those that were not, and why.
-    pub fn set_aside(&self) -> impl Iterator<Item = (&Trace, &SetAside)> {
-        self.traces.iter().filter_map(|trace| Some((trace, trace.aside.as_ref()?)))
+    /// The traces that are open.
+    pub fn open(&self) -> impl Iterator<Item = (&Trace, Open)> {
+        self.traces
+            .iter()
+            .filter_map(|trace| if let Ending::Open(open) = trace.end { Some((trace, open)) } else { None })
+    }
+}
+
+impl Ending {
+    /// The word for it.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open(_) => "open",
+            Self::Missing => "missing",
+            Self::Unread => "unread",
+            Self::CopyOf(_) => "copy",
+            Self::Contradicts(_) => "contradicts",
+        }
+    }
+
+    /// Where the trace lies that was judged in place of this one.
+    pub fn other(&self) -> Option<&str> {
+        match self {
+            Self::CopyOf(other) | Self::Contradicts(other) => Some(other),
+            Self::Closed | Self::Open(_) | Self::Missing | Self::Unread => None,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A report for a terminal: the verdict first, then what it rests on.
 
-use super::report::{Finding, Report, SetAside};
+use super::report::{Ending, Finding, Open, Report, Trace, Unjudged};
 use super::wording::{self, levels};
 use crate::plain::{counted, grouped, moment, visible};
 
@@ -61,47 +61,40 @@ fn evidence(report: &Report) -> String {
 }
 
 fn unjudged(report: &Report) -> String {
-    let mut out = String::new();
-    for (at, it) in report.unjudged.iter().enumerate() {
-        if at == 0 {
-            out += "\nnot judged\n";
-        }
+    let line = |it: &Unjudged| {
         let (device, premise, why) = (visible(&it.device), visible(&it.premise), visible(&it.why));
-        out += &wrapped(&format!("{device}: {premise}, {}: {why}", counted(it.count, "time")), 2, 2);
-    }
-    out
+        format!("{device}: {premise}, {}: {why}", counted(it.count, "time"))
+    };
+    list("not judged", report.unjudged.iter().map(line))
 }
 
 fn open(report: &Report) -> String {
-    let mut out = String::new();
-    for (at, (trace, tail)) in report.open().enumerate() {
-        if at == 0 {
-            out += "\nopen traces: what stands after the last signature is ignored\n";
-        }
+    let line = |(trace, tail): (&Trace, Open)| {
         let ignored = match (tail.records, tail.bytes) {
             (0, 0) => "nothing".to_string(),
             (records, bytes) => format!("{}, {}", counted(records, "record"), counted(bytes, "byte")),
         };
-        let place = format!("{}: {ignored} ignored, in {}", visible(&trace.device), visible(&trace.directory));
-        out += &wrapped(&place, 2, 2);
-    }
-    out
+        format!("{}: {ignored} ignored, in {}", visible(&trace.device), visible(&trace.directory))
+    };
+    list("open traces: what stands after the last signature is ignored", report.open().map(line))
 }
 
 fn set_aside(report: &Report) -> String {
-    let mut out = String::new();
-    for (at, (trace, why)) in report.set_aside().enumerate() {
-        if at == 0 {
-            out += "\nset aside: of each device one history is judged, once\n";
-        }
-        let (relation, other) = match why {
-            SetAside::CopyOf(other) => ("a copy of", other),
-            SetAside::Contradicts(other) => ("contradicts", other),
+    let line = |trace: &Trace| {
+        let relation = match &trace.end {
+            Ending::CopyOf(other) => format!("a copy of {}", visible(other)),
+            Ending::Contradicts(other) => format!("contradicts {}", visible(other)),
+            Ending::Closed | Ending::Open(_) | Ending::Missing | Ending::Unread => return None,
         };
-        let (device, directory) = (visible(&trace.device), visible(&trace.directory));
-        out += &wrapped(&format!("{device}: {directory}, {relation} {}", visible(other)), 2, 2);
-    }
-    out
+        Some(format!("{}: {}, {relation}", visible(&trace.device), visible(&trace.directory)))
+    };
+    list("set aside: of each device one history is judged, once", report.traces.iter().filter_map(line))
+}
+
+/// Lines under a heading; nothing if there are none.
+fn list(heading: &str, lines: impl Iterator<Item = String>) -> String {
+    let lines: String = lines.map(|line| wrapped(&line, 2, 2)).collect();
+    if lines.is_empty() { lines } else { format!("\n{heading}\n{lines}") }
 }
 
 /// Those that are not zero.

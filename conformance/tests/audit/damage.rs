@@ -161,7 +161,8 @@ fn signatures_outside_the_device_s_time_do_not_count() {
     let whole = audited_with(std::slice::from_ref(&root), &unverified);
     assert_eq!(whole.verdict(), Verdict::Conforms, "{}", text::text(&whole));
     let trace = whole.traces.iter().find(|trace| trace.device == "gate-001").unwrap();
-    let middle = Time::from_unix((trace.period.0.unix() + trace.period.1.unix()) / 2);
+    let (first, last) = trace.period.unwrap();
+    let middle = Time::from_unix((first.unix() + last.unix()) / 2);
     let text = std::fs::read_to_string(root.join("mesh.toml")).unwrap();
     let changes: [fn(&mut MeshDevice, Time); 3] = [
         |device, middle| device.revoked = Some(middle),

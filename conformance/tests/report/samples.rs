@@ -1,8 +1,8 @@
 //! Reports of every kind.
 
 use conformance::audit::report::{
-    Arrow, Class, Evidence, Figures, Finding, Findings, Holding, MAX_FINDINGS, Moment, Open, PolicyText, Report,
-    SetAside, Trace, Unjudged, rules,
+    Arrow, Class, Ending, Evidence, Figures, Finding, Findings, Holding, MAX_FINDINGS, Moment, Open, PolicyText,
+    Report, Trace, Unjudged, rules,
 };
 use pilot_core::codec::Digest;
 use pilot_core::value::Time;
@@ -19,28 +19,28 @@ const MALL: Digest = Digest([0x7f; 32]);
 const SHOP: Digest = Digest([0x6c; 32]);
 
 pub(crate) fn conforming() -> Report {
-    let trace = |device: &str, graph: &str, records, open| Trace {
+    let trace = |device: &str, graph: &str, records, end| Trace {
         device: device.into(),
         directory: format!("traces/{device}"),
         graph: graph.into(),
         records,
-        period: (at(0), at(5_400)),
-        open,
-        aside: None,
+        period: Some((at(0), at(5_400))),
+        end,
     };
+    let open = |records, bytes| Ending::Open(Open { records, bytes });
     Report {
         evidence: Evidence { witnessed: 212, signed: 64, attested: 9 },
         found_openings: 2,
         traces: vec![
-            trace("alice", "indirect-subject", 1_730, None),
-            trace("bob", "indirect-subject", 1_391, Some(Open { records: 0, bytes: 0 })),
-            trace("mall-gate", "indirect-controller", 6_204, None),
-            trace("registry", "repository", 88, None),
-            trace("shop-gate", "indirect-controller", 2_955, Some(Open { records: 3, bytes: 612 })),
+            trace("alice", "indirect-subject", 1_730, Ending::Closed),
+            trace("bob", "indirect-subject", 1_391, open(0, 0)),
+            Trace { period: None, ..trace("carol", "indirect-subject", 0, Ending::Unread) },
+            trace("mall-gate", "indirect-controller", 6_204, Ending::Closed),
+            trace("registry", "repository", 88, Ending::Closed),
+            trace("shop-gate", "indirect-controller", 2_955, open(3, 612)),
             Trace {
                 directory: "old/shop-gate".into(),
-                aside: Some(SetAside::CopyOf("traces/shop-gate".into())),
-                ..trace("shop-gate", "indirect-controller", 1_204, Some(Open { records: 1, bytes: 96 }))
+                ..trace("shop-gate", "indirect-controller", 1_204, Ending::CopyOf("traces/shop-gate".into()))
             },
         ],
         figures: Figures {
@@ -228,7 +228,10 @@ pub(crate) fn hostile() -> Report {
         }
     }
     for trace in &mut report.traces {
-        trace.period.1 = Time::from_unix(u64::MAX);
+        trace.period = Some((Time::default(), Time::from_unix(u64::MAX)));
+        if let Ending::CopyOf(other) | Ending::Contradicts(other) = &mut trace.end {
+            *other += HOSTILE;
+        }
         [&mut trace.device, &mut trace.directory, &mut trace.graph].into_iter().for_each(|part| *part += HOSTILE);
     }
     for unjudged in &mut report.unjudged {

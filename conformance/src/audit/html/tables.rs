@@ -1,6 +1,6 @@
 //! Evidence, what could not be judged, figures, traces, and what is held.
 
-use super::super::report::{Holding, Report, SetAside, Trace};
+use super::super::report::{Ending, Holding, Report, Trace};
 use super::super::wording::{self, levels};
 use super::{code, escape, moment_cell, name, section};
 use crate::plain::{counted, grouped};
@@ -64,12 +64,12 @@ pub(super) fn traces(report: &Report) -> String {
         return section("traces", "Traces", "<p>No trace was read.</p>\n");
     }
     let rows = report.traces.iter().map(|trace| {
-        let (first, last) = trace.period;
+        let period = trace.period.map(|(first, last)| format!("{}<br />{}", moment_cell(first), moment_cell(last)));
         vec![
             format!("{}<br /><small>{}</small>", name(&trace.device), escape(&trace.directory)),
             escape(&trace.graph),
             grouped(trace.records),
-            format!("{}<br />{}", moment_cell(first), moment_cell(last)),
+            period.unwrap_or_default(),
             ending(trace),
         ]
     });
@@ -84,14 +84,16 @@ pub(super) fn traces(report: &Report) -> String {
 }
 
 fn ending(trace: &Trace) -> String {
-    match (&trace.aside, trace.open) {
-        (Some(SetAside::CopyOf(other)), _) => format!("a copy of {}", escape(other)),
-        (Some(SetAside::Contradicts(other)), _) => format!("<b>not judged</b>, contradicts {}", escape(other)),
-        (None, None) => "closed".to_string(),
-        (None, Some(tail)) if tail.bytes == 0 => "<b>open</b>, nothing ignored".to_string(),
-        (None, Some(tail)) => {
+    match &trace.end {
+        Ending::Closed => "closed".to_string(),
+        Ending::Open(tail) if tail.bytes == 0 => "<b>open</b>, nothing ignored".to_string(),
+        Ending::Open(tail) => {
             format!("<b>open</b>, {} and {} ignored", counted(tail.records, "record"), counted(tail.bytes, "byte"))
         }
+        Ending::Missing => "in a file that is <b>missing</b>".to_string(),
+        Ending::Unread => "<b>not judged</b>, it has no signature by a known key".to_string(),
+        Ending::CopyOf(other) => format!("a copy of {}", escape(other)),
+        Ending::Contradicts(other) => format!("<b>not judged</b>, contradicts {}", escape(other)),
     }
 }
 
