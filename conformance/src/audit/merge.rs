@@ -16,6 +16,9 @@ use super::mail::{CLOCK_SKEW, Sheets};
 use super::note::{Deed, Note, Notes};
 use super::post::{Mark, Need, Post};
 
+/// How far it is looked for who waits in vain. Where more wait for each other in a row, it is one of the first.
+const MAX_WALK: usize = 64;
+
 /// Where notes come from and marks go to.
 pub trait Desk {
     /// More notes of a trace, if there are any yet.
@@ -70,17 +73,19 @@ pub struct Merge<'v> {
     next: Vec<Option<Time>>,
     /// Traces whose next note can have its turn, the earliest first.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
+    /// For each trace, what its next note waits for, if it does.
+    waits: Vec<Option<Waiting>>,
     /// For each trace, who waits for it.
-    waiting: Vec<Vec<Waiting>>,
+    awaited: Vec<Vec<usize>>,
     /// Everybody who waits, the earliest first.
     held: BTreeSet<(Time, usize)>,
     /// Who has waited long enough.
     is_patient: Vec<bool>,
 }
 
+/// When a note was made that waits, and what for.
 #[derive(Clone, Copy)]
 struct Waiting {
-    trace: usize,
     time: Time,
     need: Need,
 }
@@ -95,7 +100,8 @@ impl<'v> Merge<'v> {
             unknown: (0..traces).collect(),
             next: vec![None; traces],
             ready: BinaryHeap::new(),
-            waiting: vec![Vec::new(); traces],
+            waits: vec![None; traces],
+            awaited: vec![Vec::new(); traces],
             held: BTreeSet::new(),
             is_patient: vec![true; traces],
         }
@@ -141,12 +147,12 @@ impl<'v> Merge<'v> {
     fn give_turn(&mut self, desk: &mut impl Desk) -> bool {
         loop {
             let earliest = self.ready.peek().map(|Reverse((time, _))| *time);
-            // Whoever waits much longer than clocks can differ waits in vain: its sender waits, too.
+            // If somebody waits much longer than clocks can differ, somebody waits in vain: those who are waited for wait, too.
             let is_late = |(time, _): &(Time, usize)| {
                 earliest.is_none_or(|earliest| time.unix().saturating_add(2 * CLOCK_SKEW) < earliest.unix())
             };
-            if let Some((time, at)) = self.held.first().copied().filter(is_late) {
-                self.release(at, time);
+            if let Some((_, at)) = self.held.first().copied().filter(is_late) {
+                self.give_up(at);
                 continue;
             }
             let Some(Reverse((time, at))) = self.ready.peek().copied() else { return false };
@@ -159,7 +165,7 @@ impl<'v> Merge<'v> {
                 let is_patient = self.is_patient.get(at).copied().unwrap_or(false);
                 if may_come && is_patient && need.from != at {
                     self.ready.pop();
-                    self.hold(Waiting { trace: at, time, need });
+                    self.hold(at, Waiting { time, need });
                     continue;
                 }
             }
@@ -191,37 +197,53 @@ impl<'v> Merge<'v> {
     }
 
     fn release_who_waits_for(&mut self, at: usize, next: Option<Time>) {
-        let Some(waiting) = self.waiting.get_mut(at).filter(|waiting| !waiting.is_empty()) else { return };
-        let is_over = |one: &Waiting| {
-            let until = one.time.unix().saturating_add(self.post.patience(&one.need));
-            self.post.is_met(&one.need) || next.is_none_or(|next| next.unix() > until)
-        };
-        waiting.retain(|one| {
-            let is_released = is_over(one);
-            if is_released {
-                self.held.remove(&(one.time, one.trace));
-                self.ready.push(Reverse((one.time, one.trace)));
+        let Some(all) = self.awaited.get_mut(at).filter(|all| !all.is_empty()) else { return };
+        for trace in std::mem::take(all) {
+            let Some(Waiting { time, need }) = self.waits.get(trace).copied().flatten() else { continue };
+            let until = time.unix().saturating_add(self.post.patience(&need));
+            if self.post.is_met(&need) || next.is_none_or(|next| next.unix() > until) {
+                self.release(trace);
+            } else if let Some(all) = self.awaited.get_mut(at) {
+                all.push(trace);
             }
-            !is_released
-        });
-    }
-
-    fn hold(&mut self, waiting: Waiting) {
-        self.held.insert((waiting.time, waiting.trace));
-        if let Some(list) = self.waiting.get_mut(waiting.need.from) {
-            list.push(waiting);
         }
     }
 
-    /// Nobody is waited for any more.
-    fn release(&mut self, at: usize, time: Time) {
+    fn hold(&mut self, at: usize, waiting: Waiting) {
+        self.held.insert((waiting.time, at));
+        self.awaited.get_mut(waiting.need.from).into_iter().for_each(|all| all.push(at));
+        self.waits.get_mut(at).into_iter().for_each(|waits| *waits = Some(waiting));
+    }
+
+    fn release(&mut self, at: usize) {
+        let Some(Waiting { time, .. }) = self.waits.get_mut(at).and_then(Option::take) else { return };
         self.held.remove(&(time, at));
-        for list in &mut self.waiting {
-            list.retain(|waiting| waiting.trace != at);
-        }
-        if let Some(known) = self.is_patient.get_mut(at) {
-            *known = false;
-        }
         self.ready.push(Reverse((time, at)));
+    }
+
+    /// Whoever waits here, waits for somebody who waits, and so on in a circle. The one whose sender's clock is furthest ahead of
+    /// its own has the least to hope for, and waits no longer. The others may get what they wait for then.
+    fn give_up(&mut self, at: usize) {
+        let (mut walked, mut next) = (Vec::new(), at);
+        while let Some(Waiting { time, need }) = self.waits.get(next).copied().flatten() {
+            let ahead = self.next.get(need.from).copied().flatten();
+            let ahead = ahead.map_or(u64::MAX, |ahead| ahead.unix().saturating_sub(time.unix()));
+            walked.push((ahead, Reverse(next)));
+            next = need.from;
+            if walked.len() >= MAX_WALK || walked.iter().any(|(_, Reverse(walked))| *walked == next) {
+                break;
+            }
+        }
+        // Those before the circle only wait for it.
+        let circle = walked.iter().position(|(_, Reverse(walked))| *walked == next).unwrap_or(0);
+        let Some((_, Reverse(vain))) = walked.get(circle..).and_then(|circle| circle.iter().max()).copied() else {
+            return;
+        };
+        let need = self.waits.get(vain).copied().flatten().map(|waiting| waiting.need);
+        if let Some(all) = need.and_then(|need| self.awaited.get_mut(need.from)) {
+            all.retain(|waiting| *waiting != vain);
+        }
+        self.is_patient.get_mut(vain).into_iter().for_each(|is_patient| *is_patient = false);
+        self.release(vain);
     }
 }
