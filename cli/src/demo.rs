@@ -146,7 +146,7 @@ pub(crate) fn run(demo: &Demo, console: &mut Console) -> Result<Answer, Failure>
         }
         writeln!(console, "\nThe audit of what they recorded:\n\n{}", conformance::audit::text::text(&audited))?;
     }
-    Ok(match audited.exit_code(false) {
+    Ok(match audited.exit_code() {
         0 if killed.is_empty() => Answer::Yes,
         2 => Answer::BadInput,
         _ => Answer::No,

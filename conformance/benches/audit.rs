@@ -14,7 +14,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use conformance::audit::court::Filter;
+use conformance::audit::report::Filter;
 use conformance::audit::report::Verdict;
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit};

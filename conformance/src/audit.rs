@@ -48,18 +48,19 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pilot_core::english;
+use pilot_core::evidence::hex::Hex;
 use pilot_core::evidence::trace::verify::End;
 use pilot_core::evidence::trace::{GraphName, Standing};
-use pilot_core::graphs::REPOSITORY;
+use pilot_core::graphs::{DIRECT_SUBJECT, INDIRECT_SUBJECT, REPOSITORY};
 use pilot_core::policy::Choice;
 use pilot_core::semantics::PolicyId;
 use pilot_core::value::Time;
 
 use self::copies::{Aside, Why};
-use self::court::{Court, Filter};
+use self::court::Court;
 use self::facts::Facts;
 use self::judges::Judges;
-use self::report::{Class, Ending, Finding, Holding, Open, PolicyText, Report, Trace, rules};
+use self::report::{Class, Ending, Filter, Finding, Holding, Inputs, Open, PolicyText, Report, Trace, rules};
 use self::seal::{Keys, Sealed};
 use self::sources::Sources;
 use self::world::World;
@@ -91,14 +92,12 @@ pub fn audit_by(judges: Judges, sources: &Sources, filter: Filter, progress: &Pr
     let (mut judged, aside) = copies::sort_out(believable, &keys);
     // Within a second, who asks comes before who is asked: nobody can tell of an anonymous question whose trace to wait for.
     judged.sort_by_key(|trace| trace.graph() == Some(GraphName::of(&REPOSITORY)));
-    progress.records.store(judged.iter().map(sealed_records).sum(), Ordering::Relaxed);
+    let sealed = judged.iter().map(sealed_records).sum();
+    progress.records.store(sealed, Ordering::Relaxed);
     let facts = Facts::new(newest.file.vocabulary(), sources, &judged, &found);
     drop(found);
     let mut court = Court::new(World::new(&facts), filter.clone());
-    if sources.meshes.iter().any(|mesh| !mesh.is_verified) {
-        let why = "the operator's key is not here (`--operator-key`)";
-        court.unjudged(String::new(), "the mesh file is the operator's", why);
-    }
+    court.inputs(sources);
     for trace in judged.iter().chain(&unreadable) {
         court.seal_findings(trace, &facts);
     }
@@ -106,12 +105,11 @@ pub fn audit_by(judges: Judges, sources: &Sources, filter: Filter, progress: &Pr
     for judge in judges::judge_all(judges, &facts, &judged, &filter, &progress.judged) {
         court.join(judge);
     }
-    court.all_were_heard(progress.records.load(Ordering::Relaxed));
+    court.all_were_heard(sealed);
     let mut traces: Vec<Trace> = judged.iter().chain(&unreadable).map(|trace| trace_of(trace, None)).collect();
     traces.extend(aside.iter().map(|aside| trace_of(&aside.trace, Some(aside))));
     traces.sort_by(|a, b| (&a.device, &a.directory).cmp(&(&b.device, &b.directory)));
-    let found_openings = if sources.are_openings_found { sources.openings.len() as u64 } else { 0 };
-    Report { found_openings, ..finish(court, traces) }
+    finish(court, traces, sources)
 }
 
 fn sealed_records(trace: &Sealed) -> u64 {
@@ -119,88 +117,92 @@ fn sealed_records(trace: &Sealed) -> u64 {
 }
 
 impl Court<'_> {
+    /// What is not certain, or not known, before anything is judged.
+    fn inputs(&mut self, sources: &Sources) {
+        if sources.meshes.iter().any(|mesh| !mesh.is_verified) {
+            let why = "the operator's key is not here (`--operator-key`)";
+            self.unjudged(String::new(), "the mesh file is the operator's", why.into());
+        }
+        for path in &sources.skipped {
+            let what = format!("what there is at `{}`", path.display());
+            self.unjudged(String::new(), &what, "links are not followed, nor anything else that is no file".into());
+        }
+    }
+
     /// What is wrong with a trace as such, or keeps it from being judged.
     fn seal_findings(&mut self, trace: &Sealed, facts: &Facts<'_>) {
         self.figures.signatures += trace.signatures;
-        let name = trace.device().map_or_else(|| trace.files.directory.display().to_string(), ToString::to_string);
+        let directory = trace.files.directory.display();
         if let Some(damage) = &trace.damage {
             // Whether the mesh file lists the device, so that its key should be known.
             let is_listed = trace.device().and_then(|name| facts.role(facts.device(name)?)).is_some();
             if damage.is_unknown_key && !is_listed {
                 // A subject who has not opened her trace is nobody to complain about.
-                return self.unjudged(name, "everything in the trace", "nobody has given its key (an opening)");
+                let subjects = [&DIRECT_SUBJECT, &INDIRECT_SUBJECT].map(|graph| Some(GraphName::of(graph)));
+                let is_subject = subjects.contains(&trace.graph());
+                let why =
+                    if is_subject { "nobody has given its key (an opening)" } else { "it is in no mesh file here" };
+                return self.unjudged(name_of(trace), "everything in the trace", why.into());
             }
-            self.damaged(trace, &name, damage.record, damage.rule, &damage.text);
+            self.damaged(trace, damage.record, damage.rule, damage.text.clone());
         } else if trace.standing.end == End::Empty || trace.end.is_none() {
-            let text = format!("`{}` has no signed record", trace.files.directory.display());
-            self.damaged(trace, &name, 0, rules::SIGNATURE, &text);
+            let text = format!("`{directory}` has no signed record: a device signs now and then, and when it stops");
+            self.damaged(trace, 0, rules::SIGNATURE, text);
         } else if trace.standing.first != 0 {
             let text = format!("records 0 to {} are missing", trace.standing.first.saturating_sub(1));
-            self.damaged(trace, &name, 0, rules::SEQUENCE, &text);
+            self.damaged(trace, 0, rules::SEQUENCE, text);
         } else if trace.standing.end == End::Continues {
-            let text = format!("`{}`: the trace goes on in a file that is missing", trace.files.directory.display());
-            self.damaged(trace, &name, trace.standing.records, rules::SEQUENCE, &text);
+            let text = format!("`{directory}`: the trace goes on in a file that is missing");
+            self.damaged(trace, trace.standing.records, rules::SEQUENCE, text);
         }
     }
 
     /// A trace that is not judged: nothing is wrong with a copy.
     fn set_aside(&mut self, aside: &Aside) {
         let Aside { trace, other, why } = aside;
-        let device = trace.device().map_or_else(String::new, ToString::to_string);
         if let Some(damage) = &trace.damage {
-            self.damaged(trace, &device, damage.record, damage.rule, &damage.text);
+            self.damaged(trace, damage.record, damage.rule, damage.text.clone());
         }
         let Why::Fork(record, time) = why else { return };
-        let directory = trace.files.directory.display();
+        let (device, directory) = (name_of(trace), trace.files.directory.display());
         let text = format!(
             "`{directory}` and `{other}` differ from record {record} on, and {device} has signed both; only the latter is judged"
         );
-        self.complain(Finding {
-            class: Class::Integrity,
-            device,
-            record: *record,
-            time: *time,
-            rule: rules::ANCHOR.into(),
-            premise: "a device has one history".into(),
-            text,
-            policy: None,
-            chart: Vec::new(),
-        });
+        self.fault((device, *record, Some(*time)), rules::ANCHOR, "a device has one history".into(), text);
     }
 
     /// Every sealed record was judged, or a finding says why not. If this fails, a file has changed meanwhile, or the auditor
     /// is wrong.
     fn all_were_heard(&mut self, sealed: u64) {
         let heard = self.figures.records;
-        if heard == sealed || self.more.integrity > 0 || self.has_damage() {
-            return;
+        if heard != sealed && self.more.integrity == 0 && !self.has_damage() {
+            let text = format!("{sealed} records are sealed, and {heard} of them could be judged");
+            self.fault(("?".into(), 0, None), rules::SEQUENCE, "every sealed record is judged".into(), text);
         }
-        self.complain(Finding {
-            class: Class::Integrity,
-            device: "?".into(),
-            record: 0,
-            time: Time::default(),
-            rule: rules::SEQUENCE.into(),
-            premise: "every sealed record is judged".into(),
-            text: format!("{sealed} records are sealed, and {heard} of them could be judged"),
-            policy: None,
-            chart: Vec::new(),
-        });
     }
 
-    fn damaged(&mut self, trace: &Sealed, device: &str, record: u64, rule: &str, text: &str) {
-        self.complain(Finding {
-            class: Class::Integrity,
-            device: device.into(),
-            record,
-            time: trace.period.1,
-            rule: rule.into(),
-            premise: "the trace is as the device wrote it".into(),
-            text: text.into(),
-            policy: None,
-            chart: Vec::new(),
-        });
+    fn damaged(&mut self, trace: &Sealed, record: u64, rule: &str, text: String) {
+        // It happened after what is known.
+        let time = trace.end.map(|_| trace.period.1);
+        self.fault((name_of(trace), record, time), rule, wording::premise(rule), text);
     }
+
+    /// Something is wrong with a trace as such.
+    fn fault(
+        &mut self,
+        (device, record, time): (String, u64, Option<Time>),
+        rule: &str,
+        premise: String,
+        text: String,
+    ) {
+        let (class, rule) = (Class::Integrity, rule.into());
+        self.complain(Finding { class, device, record, time, rule, premise, text, policy: None, chart: Vec::new() });
+    }
+}
+
+/// Whose trace it is; where nobody can tell, where it lies.
+fn name_of(trace: &Sealed) -> String {
+    trace.device().map_or_else(|| trace.files.directory.display().to_string(), ToString::to_string)
 }
 
 fn trace_of(trace: &Sealed, aside: Option<&Aside>) -> Trace {
@@ -210,6 +212,7 @@ fn trace_of(trace: &Sealed, aside: Option<&Aside>) -> Trace {
         graph: trace.graph().map_or("?", |graph| graph.as_str()).into(),
         records: sealed_records(trace),
         period: trace.end.map(|_| trace.period),
+        head: trace.standing.sealed.map(|sealed| Hex(&sealed.head.0).to_string()),
         end: aside.map_or_else(
             || ending(trace),
             |Aside { other, why, .. }| match why {
@@ -230,7 +233,7 @@ fn ending(trace: &Sealed) -> Ending {
     }
 }
 
-fn finish(mut court: Court<'_>, traces: Vec<Trace>) -> Report {
+fn finish(mut court: Court<'_>, traces: Vec<Trace>, sources: &Sources) -> Report {
     let holdings = holdings(&court);
     court.mentioned.extend(holdings.iter().map(|holding| holding.policy));
     let vocabulary = court.world.judge.vocabulary;
@@ -241,9 +244,31 @@ fn finish(mut court: Court<'_>, traces: Vec<Trace>) -> Report {
     let policies = court.mentioned.iter().filter_map(text).collect();
     let unjudged = court.take_unjudged();
     let (findings, more) = court.take_findings();
-    let Court { evidence, figures, timeline, .. } = court;
+    let Court { evidence, figures, timeline, elsewhere, filter, .. } = court;
     let timeline = timeline.finish();
-    Report { findings, more, evidence, unjudged, traces, figures, timeline, policies, holdings, found_openings: 0 }
+    let inputs = Inputs {
+        meshes: sources.meshes.iter().map(|mesh| mesh.file.contents().serial).collect(),
+        operator: sources.operator.map(|key| key.to_string()),
+        keys: sources.keys.len() as u64,
+        openings: sources.openings.len() as u64,
+        are_openings_found: sources.are_openings_found,
+        consents: sources.consents.len() as u64,
+    };
+    Report {
+        findings,
+        more,
+        elsewhere,
+        filter,
+        is_strict: false,
+        evidence,
+        inputs,
+        unjudged,
+        traces,
+        figures,
+        timeline,
+        policies,
+        holdings,
+    }
 }
 
 fn holdings(court: &Court<'_>) -> Vec<Holding> {

@@ -101,7 +101,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ShowError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
-        if entry.file_name().to_str().is_some_and(is_trace_file) {
+        if trace_file_number(&entry.path()).is_some() {
             files.push(entry.path());
         }
         if files.len() > MAX_FILES {
@@ -116,10 +116,15 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ShowError> {
     Ok(files)
 }
 
-/// `trace-00000000.cborseq`, with any digits.
-pub(crate) fn is_trace_file(name: &str) -> bool {
-    let digits = name.strip_prefix("trace-").and_then(|rest| rest.strip_suffix(".cborseq"));
-    digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+/// `trace-00000000.cborseq`, with any digits: these. `None` for any other file.
+pub(crate) fn trace_file_number(path: &Path) -> Option<u32> {
+    let digits = path.file_name()?.to_str()?.strip_prefix("trace-")?.strip_suffix(".cborseq")?;
+    if digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+/// The file of this number.
+pub(crate) fn trace_file_name(number: u32) -> String {
+    format!("trace-{number:08}.cborseq")
 }
 
 fn walk_file(

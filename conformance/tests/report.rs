@@ -12,7 +12,7 @@ use std::path::Path;
 use conformance::audit::html::html;
 use conformance::audit::json::json;
 use conformance::audit::report::{Report, Verdict};
-use conformance::audit::text::{strict_text, text};
+use conformance::audit::text::text;
 use pilot_core::diagnostic::is_invisible;
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -167,17 +167,34 @@ fn the_verdict_comes_first() {
     }
 }
 
-/// With --strict, the first words agree with the exit code.
+fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Every form says the same, and it agrees with the exit code.
 #[test]
-fn a_strict_text_does_not_say_conforms_where_it_fails() {
-    for (name, report) in samples::all() {
-        let shown = strict_text(&report);
-        assert_eq!(shown.starts_with("conforms: "), report.exit_code(true) == 0, "{name}: {shown}");
+fn a_strict_audit_does_not_conform_where_something_could_not_be_judged() {
+    let strict = samples::strict();
+    let lenient = Report { is_strict: false, ..samples::strict() };
+    assert_eq!((lenient.exit_code(), strict.exit_code()), (0, 2));
+    assert!(text(&lenient).starts_with("conforms: ") && text(&strict).starts_with("unjudgeable: "));
+    for shown in [text(&strict), html(&strict)] {
+        assert!(on_one_line(&shown).contains("which `--strict` asks for"), "{shown}");
     }
-    let partial = Report { unjudged: samples::violating().unjudged, ..samples::conforming() };
-    assert!(text(&partial).starts_with("conforms: "));
-    let shown = strict_text(&partial);
-    assert!(shown.starts_with("fails with --strict, not everything could be judged: "), "{shown}");
+    assert_eq!(json(&strict)["verdict"], "unjudgeable");
+    assert_eq!(Report { is_strict: true, ..samples::conforming() }.exit_code(), 0);
+}
+
+/// Who shows only some findings is told of the others.
+#[test]
+fn a_filter_hides_no_verdict() {
+    let report = samples::filtered();
+    assert_eq!((report.verdict(), report.exit_code()), (Verdict::Violates, 1));
+    let said = "Only findings of mall-gate since 2026-06-01 10:00:00 UTC are shown; 2 violations were found elsewhere.";
+    for shown in [text(&report), html(&report)] {
+        assert!(on_one_line(&shown).contains(said), "{shown}");
+    }
+    assert_eq!(json(&report)["elsewhere"]["violations"], 2);
 }
 
 /// A terminal of 100 columns is wide enough, and one screen holds an audit without findings.

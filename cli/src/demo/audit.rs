@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use conformance::audit::court::Filter;
+use conformance::audit::report::Filter;
 use conformance::audit::report::Report;
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit};

@@ -14,10 +14,11 @@ use super::feed::Unreadable;
 use super::mail::Vouch;
 use super::note::{Entry, Heard};
 use super::post::Mark;
-use super::replay::{Beat, Last, Replay};
-use super::report::{Arrow, Class, Evidence, Figures, Finding, Findings, MAX_FINDINGS, Unjudged, rules};
+use super::replay::{Beat, Last, Replay, Stage};
+use super::report::{Arrow, Class, Evidence, Figures, Filter, Finding, Findings, MAX_FINDINGS, Unjudged, rules};
 use super::timeline::Timeline;
-use super::words::{self, Told};
+use super::wording;
+use super::words;
 use super::world::{self, World};
 
 /// The judge.
@@ -29,33 +30,21 @@ pub struct Court<'v> {
     pub(super) timeline: Timeline,
     findings: Vec<Finding>,
     pub(super) more: Findings,
-    unjudged: BTreeMap<(String, String, &'static str), u64>,
+    pub(super) elsewhere: Findings,
+    unjudged: BTreeMap<(String, String, String), u64>,
     pub(super) mentioned: BTreeSet<Digest>,
-    filter: Filter,
+    pub(super) filter: Filter,
 }
 
-/// Which findings the user wants to see.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    /// Not earlier than this.
-    pub since: Option<Time>,
-    /// Only of these devices.
-    pub devices: Vec<String>,
-}
-
-impl Filter {
-    fn wants(&self, finding: &Finding) -> bool {
-        // What is damaged is nobody's to overlook.
-        let is_late = self.since.is_none_or(|since| finding.time >= since) || finding.class == Class::Integrity;
-        is_late
-            && (self.devices.is_empty() || self.devices.contains(&finding.device) || finding.class == Class::Integrity)
-    }
-
-    /// Whether something at a device and a time counts.
-    pub(super) fn counts(&self, device: &str, time: Time) -> bool {
-        self.since.is_none_or(|since| time >= since)
-            && (self.devices.is_empty() || self.devices.iter().any(|wanted| wanted == device))
-    }
+/// A record, or where something was found.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The place of the trace.
+    pub trace: usize,
+    /// The record.
+    pub record: u64,
+    /// When.
+    pub time: Time,
 }
 
 impl<'v> Court<'v> {
@@ -69,6 +58,7 @@ impl<'v> Court<'v> {
             timeline: Timeline::default(),
             findings: Vec::new(),
             more: Findings::default(),
+            elsewhere: Findings::default(),
             unjudged: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             filter,
@@ -77,13 +67,14 @@ impl<'v> Court<'v> {
 
     /// What another judge has found, and the devices that it has judged.
     pub fn join(&mut self, other: Self) {
-        let Self { replays, evidence, figures, timeline, findings, more, unjudged, mentioned, .. } = other;
+        let Self { replays, evidence, figures, timeline, findings, more, elsewhere, unjudged, mentioned, .. } = other;
         self.replays.extend(replays);
         self.evidence += evidence;
         self.figures += figures;
         self.timeline.join(timeline);
         self.findings.extend(findings);
         self.more += more;
+        self.elsewhere += elsewhere;
         self.mentioned.extend(mentioned);
         for (what, count) in unjudged {
             *self.unjudged.entry(what).or_default() += count;
@@ -111,43 +102,43 @@ impl<'v> Court<'v> {
     }
 
     /// Judges a record of a trace. Returns what is vouched for with the message that it sends, if any.
-    pub fn hear(&mut self, at: usize, entry: &Entry, mark: &Mark) -> Vouch {
+    pub fn hear(&mut self, trace: usize, entry: &Entry, mark: &Mark) -> Vouch {
         self.figures.records += 1;
         let Entry { sequence: record, time, heard, named, .. } = entry;
-        let (record, time) = (*record, *time);
+        let place = Place { trace, record: *record, time: *time };
         // An `open` says only that the device is back.
         if !matches!(heard, Heard::Other(content) if matches!(**content, Content::Open(_))) {
-            self.sweep(at, record, time);
+            self.sweep(place);
         }
         let mut vouch = Vouch::default();
         match heard {
-            Heard::Step(step) => vouch = self.step(Told::of(at, record, time), step, named, mark),
-            Heard::Other(content) => self.hear_aside(at, record, time, content),
+            Heard::Step(step) => vouch = self.step(place, step, named, mark),
+            Heard::Other(content) => self.hear_aside(place, content),
         }
-        if let Some(replay) = self.replays.get_mut(at) {
-            replay.run.seen = replay.run.seen.max(time);
+        if let Some(replay) = self.replays.get_mut(trace) {
+            replay.run.seen = replay.run.seen.max(place.time);
         }
         vouch
     }
 
     /// A record that is no step.
-    fn hear_aside(&mut self, at: usize, record: u64, time: Time, content: &Content) {
+    fn hear_aside(&mut self, place: Place, content: &Content) {
         match content {
             // A step stands apart.
             Content::Step(_) => {}
-            Content::Open(open) => self.opened(Told::of(at, record, time), open),
+            Content::Open(open) => self.opened(place, open),
             Content::Policy(bytes) => {
                 if self.world.lacks_words_of(bytes) {
                     let why = "the mesh file's vocabulary lacks a word of a policy in the trace";
-                    self.unjudged_at(at, "every step that names the policy", why);
+                    self.unjudged_at(place.trace, "every step that names the policy", why);
                 }
             }
-            Content::Resume(resume) => self.resumed(at, record, resume, time),
-            Content::Checkpoint(checkpoint) => self.signed(Told::of(at, record, time), checkpoint),
+            Content::Resume(resume) => self.resumed(place, resume),
+            Content::Checkpoint(checkpoint) => self.signed(place, checkpoint),
             Content::Close { checkpoint, continues } => {
-                self.end_of_resumes(at, Told::of(at, record, time));
-                self.signed(Told::of(at, record, time), checkpoint);
-                if let Some(replay) = self.replays.get_mut(at) {
+                self.end_of_resumes(place);
+                self.signed(place, checkpoint);
+                if let Some(replay) = self.replays.get_mut(place.trace) {
                     replay.run.last = if *continues { Last::Continues } else { Last::Stopped };
                 }
             }
@@ -155,15 +146,17 @@ impl<'v> Court<'v> {
     }
 
     /// Steps are judged by what they touch; now and then everything is compared.
-    fn signed(&mut self, told: Told, checkpoint: &Checkpoint) {
+    fn signed(&mut self, place: Place, checkpoint: &Checkpoint) {
         for (_, count) in checkpoint.elided.iter() {
             self.figures.elided = self.figures.elided.saturating_add(count);
         }
-        let Some(replay) = self.replays.get_mut(told.trace).filter(|replay| !replay.run.is_resuming) else { return };
+        let Some(replay) = self.replays.get_mut(place.trace).filter(|replay| replay.run.stage == Stage::Running) else {
+            return;
+        };
         if replay.is_comparable_now() && replay.state != replay.device.state {
             replay.state.clone_from(&replay.device.state);
             let text = format!("what {} holds and knows is not what its steps account for", replay.name);
-            self.found(Class::Violation, told, rules::STATE, words::STATE.into(), text, None);
+            self.found(Class::Violation, place, rules::STATE, words::STATE.into(), text, None);
         }
     }
 
@@ -172,13 +165,13 @@ impl<'v> Court<'v> {
     pub(super) fn found(
         &mut self,
         class: Class,
-        told: Told,
+        place: Place,
         rule: &str,
         premise: String,
         text: String,
         policy: Option<Digest>,
     ) {
-        let Some(replay) = self.replays.get(told.trace) else { return };
+        let Some(replay) = self.replays.get(place.trace) else { return };
         let arrow = |beat: &Beat| Arrow {
             record: beat.record,
             time: beat.time,
@@ -190,8 +183,8 @@ impl<'v> Court<'v> {
         let finding = Finding {
             class,
             device: replay.name.as_str().into(),
-            record: told.record,
-            time: told.time,
+            record: place.record,
+            time: Some(place.time),
             rule: rule.into(),
             premise,
             text,
@@ -201,12 +194,12 @@ impl<'v> Court<'v> {
         self.complain(finding);
     }
 
-    /// Adds a finding, unless the user does not want to see it.
+    /// Adds a finding; those that the user does not want to see are counted.
     pub(super) fn complain(&mut self, finding: Finding) {
+        finding.time.into_iter().for_each(|time| self.timeline.finding(time));
         if !self.filter.wants(&finding) {
-            return;
+            return self.elsewhere.count(finding.class);
         }
-        self.timeline.finding(finding.time);
         self.mentioned.extend(finding.policy);
         self.findings.push(finding);
         if self.findings.len() >= 2 * MAX_FINDINGS {
@@ -220,32 +213,31 @@ impl<'v> Court<'v> {
     }
 
     /// A sealed trace cannot be read on.
-    pub fn unreadable(&mut self, at: usize, damage: &Unreadable) {
-        let time = self.replays.get(at).map_or_else(Time::default, |replay| replay.run.seen);
-        let told = Told::of(at, damage.record.unwrap_or_default(), time);
-        let premise = "the trace is as the device wrote it".to_owned();
-        self.found(Class::Integrity, told, rules::CHAIN, premise, damage.text.clone(), None);
+    pub fn unreadable(&mut self, trace: usize, damage: &Unreadable) {
+        let time = self.replays.get(trace).map_or_else(Time::default, |replay| replay.run.seen);
+        let place = Place { trace, record: damage.record.unwrap_or_default(), time };
+        self.found(Class::Integrity, place, rules::CHAIN, wording::premise(rules::CHAIN), damage.text.clone(), None);
+    }
+
+    /// The name of a trace's device.
+    pub(super) fn device(&self, trace: usize) -> &str {
+        self.replays.get(trace).map_or("", |replay| replay.name.as_str())
     }
 
     /// Something could not be judged.
     #[cold]
-    pub(super) fn unjudged_at(&mut self, at: usize, premise: &str, why: &'static str) {
-        let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
-        self.unjudged(device.into(), premise, why);
+    pub(super) fn unjudged_at(&mut self, trace: usize, premise: &str, why: &'static str) {
+        self.unjudged(self.device(trace).into(), premise, why.into());
     }
 
     /// Likewise, of nobody in particular.
-    pub fn unjudged(&mut self, device: String, premise: &str, why: &'static str) {
+    pub fn unjudged(&mut self, device: String, premise: &str, why: String) {
         *self.unjudged.entry((device, premise.into(), why)).or_default() += 1;
     }
 
     /// What could not be judged, by device.
     pub fn take_unjudged(&mut self) -> Vec<Unjudged> {
         let all = std::mem::take(&mut self.unjudged).into_iter();
-        all.map(|((device, premise, why), count)| Unjudged { device, premise, why: why.into(), count }).collect()
-    }
-
-    pub(super) const fn filter(&self) -> &Filter {
-        &self.filter
+        all.map(|((device, premise, why), count)| Unjudged { device, premise, why, count }).collect()
     }
 }

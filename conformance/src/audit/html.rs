@@ -17,7 +17,7 @@ mod timeline;
 
 use pilot_core::value::Time;
 
-use super::report::{Report, Verdict};
+use super::report::{Findings, Report, Verdict};
 use super::wording;
 use crate::plain::{counted, moment, rfc3339, visible};
 
@@ -29,12 +29,14 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img
 pub fn html(report: &Report) -> String {
     let verdict = report.verdict();
     let sections = [
+        filtered(report),
         findings::section(report),
         tables::evidence(report),
         tables::unjudged(report),
         timeline::section(report),
         tables::figures(report),
         tables::traces(report),
+        tables::inputs(report),
         tables::holdings(report),
         glossary::section(),
     ];
@@ -68,6 +70,9 @@ fn header(report: &Report) -> String {
             "Nothing that was judged goes against a policy, a rule of the semantics or a privacy requirement."
         }
         Verdict::Violates => "At least one device did what no policy, rule or requirement allows. Each case is below.",
+        Verdict::Unjudgeable if report.total() == Findings::default() && report.figures.records > 0 => {
+            "What could not be judged is listed below, with the reason."
+        }
         Verdict::Unjudgeable => {
             "The traces are damaged, missing or empty. That is no proof that something went wrong, and none that \
              everything went right."
@@ -81,6 +86,11 @@ fn header(report: &Report) -> String {
         escape(&wording::sentence(report)),
         period(report),
     )
+}
+
+/// Not everything is shown.
+fn filtered(report: &Report) -> String {
+    wording::filtered(report).map(|text| format!("<p class=\"note\">{}</p>\n", escape(&text))).unwrap_or_default()
 }
 
 /// From when to when, and how many traces.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::report::{Figures, Finding, Report, Trace, Unjudged};
+use super::report::{Figures, Filter, Finding, Findings, Inputs, Report, Trace, Unjudged};
 use super::wording::class;
 use crate::plain::rfc3339;
 
@@ -13,15 +13,18 @@ pub fn json(report: &Report) -> Value {
             "device": trace.device, "directory": trace.directory, "records": tail.records, "bytes": tail.bytes,
         })
     });
-    let Report { evidence, more, .. } = report;
+    let evidence = report.evidence;
     json!({
         "verdict": report.verdict().word(),
+        "strict": report.is_strict,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
-        "more": {"violations": more.violations, "integrity": more.integrity},
+        "more": findings(report.more),
+        "filter": filter(&report.filter),
+        "elsewhere": findings(report.elsewhere),
         "evidence": {
             "witnessed": evidence.witnessed, "signed": evidence.signed, "attested": evidence.attested,
         },
-        "found_openings": report.found_openings,
+        "inputs": inputs(&report.inputs),
         "unjudged": report.unjudged.iter().map(unjudged).collect::<Vec<_>>(),
         "open": open.collect::<Vec<_>>(),
         "traces": report.traces.iter().map(trace).collect::<Vec<_>>(),
@@ -29,10 +32,25 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
+fn findings(findings: Findings) -> Value {
+    json!({"violations": findings.violations, "integrity": findings.integrity})
+}
+
+fn filter(Filter { since, devices }: &Filter) -> Value {
+    json!({"since": since.map(rfc3339), "devices": devices})
+}
+
+fn inputs(inputs: &Inputs) -> Value {
+    json!({
+        "mesh_serials": inputs.meshes, "operator": inputs.operator, "audit_keys": inputs.keys, "openings": inputs.openings,
+        "openings_found": inputs.are_openings_found, "consents": inputs.consents,
+    })
+}
+
 fn finding(finding: &Finding) -> Value {
     json!({
         "device": finding.device, "record": finding.record, "rule": finding.rule, "premise": finding.premise,
-        "text": finding.text, "class": class(finding.class), "time": rfc3339(finding.time),
+        "text": finding.text, "class": class(finding.class), "time": finding.time.map(rfc3339),
     })
 }
 
@@ -46,7 +64,7 @@ fn trace(trace: &Trace) -> Value {
     let (first, last) = trace.period.unzip();
     json!({
         "device": trace.device, "directory": trace.directory, "graph": trace.graph, "records": trace.records,
-        "first": first.map(rfc3339), "last": last.map(rfc3339), "end": trace.end.word(), "other": trace.end.other(),
+        "first": first.map(rfc3339), "last": last.map(rfc3339), "head": trace.head, "end": trace.end.word(), "other": trace.end.other(),
     })
 }
 

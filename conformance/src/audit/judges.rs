@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::bell::{Alarm, Bell};
-use super::court::{Court, Filter};
+use super::court::Court;
 use super::facts::Facts;
 use super::feed::{self, Cursor, Unreadable};
 use super::mail::Sheets;
@@ -31,6 +31,7 @@ use super::merge::{Desk, Merge, More};
 use super::note::{Entry, Notes, Scribe, Tie};
 use super::post::{Mark, Post};
 use super::replay::Replay;
+use super::report::Filter;
 use super::seal::Sealed;
 use super::world::World;
 
@@ -298,7 +299,7 @@ impl<'v, 'h> Bench<'v, 'h> {
             return;
         };
         let mut replay = Replay::new(name.clone(), id);
-        replay.run.is_unknown = trace.standing.first != 0;
+        replay.run.unknown = (trace.standing.first != 0).then_some("the beginning of the trace is missing");
         self.court.replays.push(replay);
         let place = self.piles.len();
         self.places.get_mut(at).into_iter().for_each(|known| *known = Some(place));

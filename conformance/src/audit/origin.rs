@@ -7,19 +7,19 @@ use pilot_core::evidence::trace::Action as SaidAction;
 use pilot_core::evidence::trace::action::{Body as Said, Cause, Message as SaidMessage, Offer};
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::graph::{Action, Body, Label, Message, MessageKind};
-use pilot_core::semantics::{Claim, Handover, Receipt};
+use pilot_core::semantics::{Claim, Handover};
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, ItemId};
 
 use super::consents::Proof;
-use super::court::Court;
+use super::court::{Court, Place};
 use super::mail::{Letter, Part, Vouch, Whom};
 use super::note::{ENDS, part};
 use super::post::{Mark, Origin, Voucher};
 use super::replay::{Replay, STAND_IN};
 use super::report::{Class, rules};
 use super::runs::presumed;
-use super::words::{self, Told};
+use super::words;
 use crate::refine::Evidence;
 
 /// A record names signatures only.
@@ -29,41 +29,50 @@ const VOUCHED: &str = "R1, R2: (sndr, p) ∈ π_sndr";
 
 impl Court<'_> {
     /// What came with a message, as far as both ends of it are known; otherwise what should have.
-    pub(super) fn came_with(&mut self, told: Told, said: &SaidAction, action: &Action, mark: &Mark) -> Evidence {
+    pub(super) fn came_with(&mut self, place: Place, said: &SaidAction, action: &Action, mark: &Mark) -> Evidence {
         let mut evidence = Evidence { value: Some(STAND_IN), ..Evidence::default() };
         let (said, cause, message) = match (said, action) {
             (SaidAction::Restore { offers, .. }, _) => {
-                evidence.listed = self.vouched_for(told, offers, &mark.vouchers);
+                evidence.listed = self.vouched_for(place, offers, &mark.vouchers);
                 return evidence;
             }
             (SaidAction::Receive(said, cause), Action::Receive(message)) => (said, cause, message),
             _ => return evidence,
         };
-        self.see_origin(told, (said, cause), action, message, &mark.origin);
+        self.see_origin(place, (said, cause), action, message, &mark.origin);
         if let Said::DownloadPolicies { added, .. } = &said.body {
-            evidence.listed = self.vouched_for(told, added, &mark.vouchers);
+            evidence.listed = self.vouched_for(place, added, &mark.vouchers);
         }
         if let Body::Request { policy } = message.body {
             evidence.claim = Some(Claim::Request { sender: message.sender, policy });
         }
+        // The trace was held back until this is known, so nobody waits here.
+        let vouched = match &mark.origin {
+            Origin::Matched(sent) => Some(sent.vouched()),
+            _ => None,
+        };
         if let Body::Withdraw { withdrawal, .. } = message.body {
-            evidence.withdrawn = Some(withdrawal.epoch);
+            let taken_back = if let Some(Vouch::Notice(epoch)) = vouched { epoch } else { withdrawal.epoch };
+            evidence.withdrawn = Some(taken_back);
         }
         if let Some(handover) = self.handover(message) {
             let is_owner = self.world.directory.item(handover.item).is_some_and(|item| item.owner == message.sender);
             evidence.claim = Some(if is_owner { Claim::Send(handover) } else { Claim::Transfer(handover) });
+            let provenance = if let Some(Vouch::Item(provenance)) = vouched { Some(provenance) } else { None };
+            let receipt = handover.receipt();
             let epoch = message.release().map(|release| release.epoch).unwrap_or_default();
-            evidence.provenance = Some(presumed(&handover.receipt(), epoch));
-            let proof = self.proof(told, said, cause, message.receiver);
-            let is_matched = matches!(mark.origin, Origin::Matched(_));
-            self.weigh(told, is_matched, proof, is_owner, handover.receipt());
-        }
-        // The trace was held back until this is known, so nobody waits here.
-        if let Origin::Matched(sent) = &mark.origin {
-            match sent.vouched() {
-                Vouch::Nothing => {}
-                Vouch::Item(provenance) => evidence.provenance = Some(provenance),
-                Vouch::Notice(epoch) => evidence.withdrawn = Some(epoch),
+            evidence.provenance = Some(provenance.unwrap_or_else(|| presumed(&receipt, epoch)));
+            if let Some(replay) = self.replays.get_mut(place.trace) {
+                // Whoever receives it does not answer for a sender who did wrong, or cannot be judged.
+                _ = if provenance.is_some() {
+                    replay.presumed.remove(&receipt)
+                } else {
+                    replay.presumed.insert(receipt)
+                };
+            }
+            let proof = self.proof(place, said, cause, message.receiver);
+            if is_owner {
+                self.weigh(place, vouched.is_some(), proof);
             }
         }
         evidence
@@ -72,7 +81,7 @@ impl Court<'_> {
     /// Both ends of a message are compared, as far as the other one is known.
     fn see_origin(
         &mut self,
-        told: Told,
+        place: Place,
         (said, cause): (&SaidMessage, &Cause),
         action: &Action,
         message: &Message,
@@ -82,16 +91,16 @@ impl Court<'_> {
             Origin::Nothing => {}
             Origin::Matched(sent) => {
                 self.figures.matched += 1;
-                self.compare_ends(told, (said, cause), message, sent);
+                self.compare_ends(place, (said, cause), message, sent);
             }
             Origin::Uploaded(sent) => {
                 self.figures.matched += 1;
                 if let Some(sent) = sent {
-                    self.anchor(told, cause, sent);
+                    self.anchor(place, cause, sent);
                 }
             }
-            Origin::Missing => self.not_sent(told, action),
-            Origin::Unjudged(premise, why) => self.unjudged_at(told.trace, premise, why),
+            Origin::Missing => self.not_sent(place, action),
+            Origin::Unjudged(premise, why) => self.unjudged_at(place.trace, premise, why),
         }
     }
 
@@ -102,30 +111,20 @@ impl Court<'_> {
     }
 
     /// What the signature proves that a record names. One that is of something else is a finding.
-    fn proof(&mut self, told: Told, said: &SaidMessage, cause: &Cause, receiver: DeviceId) -> Option<Proof> {
+    fn proof(&mut self, place: Place, said: &SaidMessage, cause: &Cause, receiver: DeviceId) -> Option<Proof> {
         let (mark, Said::Broadcast(release)) = (cause.consent.as_ref()?, &said.body) else { return None };
         let proof = self.world.consents().proof(mark, release, self.world.tags(receiver));
         if proof == Proof::Wrong {
             let name = self.world.name(receiver);
-            let text = format!("{name} at {} kept an item with a signature that is not of this consent", told.time);
+            let text = format!("{name} at {} kept an item with a signature that is not of this consent", place.time);
             let premise = "the signature is of this item, controller, policy and epoch".to_owned();
-            self.found(Class::Violation, told, rules::CONSENT, premise, text, Some(release.policy));
+            self.found(Class::Violation, place, rules::CONSENT, premise, text, Some(release.policy));
         }
         Some(proof)
     }
 
-    /// How well a consent is known. What nobody has seen leave is taken on somebody's word.
-    fn weigh(&mut self, told: Told, is_matched: bool, proof: Option<Proof>, is_owner: bool, receipt: Receipt) {
-        let Some(replay) = self.replays.get_mut(told.trace) else { return };
-        if is_matched {
-            replay.presumed.remove(&receipt);
-        } else {
-            replay.presumed.insert(receipt);
-        }
-        let device = self.replays.get(told.trace).map_or("", |replay| replay.name.as_str());
-        if !is_owner || !self.filter().counts(device, told.time) {
-            return;
-        }
+    /// How well a consent is known.
+    fn weigh(&mut self, place: Place, is_matched: bool, proof: Option<Proof>) {
         match (is_matched, proof) {
             (true, _) => self.evidence.witnessed += 1,
             (false, Some(Proof::Holds)) => self.evidence.signed += 1,
@@ -133,7 +132,7 @@ impl Court<'_> {
                 self.evidence.attested += 1;
                 if proof == Some(Proof::NotShown) {
                     self.unjudged_at(
-                        told.trace,
+                        place.trace,
                         SIGNED,
                         "the controller has not shown the signature, which may have been erased with its item, or its audit key",
                     );
@@ -144,10 +143,10 @@ impl Court<'_> {
 
     /// Somebody received what nobody sent.
     #[cold]
-    fn not_sent(&mut self, told: Told, action: &Action) {
-        let Some(replay) = self.replays.get(told.trace) else { return };
+    fn not_sent(&mut self, place: Place, action: &Action) {
+        let Some(replay) = self.replays.get(place.trace) else { return };
         let sender = action.message().map_or("nobody", |message| self.world.name(message.sender));
-        let deed = words::deed(action, replay, &self.world, told.time);
+        let deed = words::deed(action, replay, &self.world, place.time);
         let because = match action.label() {
             Label::Receive(MessageKind::Broadcast | MessageKind::Send) => {
                 format!("which {sender} had not released to it so")
@@ -155,15 +154,15 @@ impl Court<'_> {
             _ => format!("which {sender} had not sent"),
         };
         let policy = action.message().and_then(Message::policy).and_then(|id| self.world.policies.digest(id));
-        self.found(Class::Violation, told, rules::MESSAGE, ENDS.into(), format!("{deed}, {because}"), policy);
+        self.found(Class::Violation, place, rules::MESSAGE, ENDS.into(), format!("{deed}, {because}"), policy);
     }
 
     /// What arrived is what was sent.
-    fn compare_ends(&mut self, told: Told, (said, cause): (&SaidMessage, &Cause), message: &Message, sent: &Letter) {
-        self.anchor(told, cause, sent);
+    fn compare_ends(&mut self, place: Place, (said, cause): (&SaidMessage, &Cause), message: &Message, sent: &Letter) {
+        self.anchor(place, cause, sent);
         let part = match (part(&said.body), message.item()) {
             (Some(Part::TakenBack(arrived)), Some(item)) => {
-                Some(Part::TakenBack(self.as_sent(told, arrived, item, sent)))
+                Some(Part::TakenBack(self.as_sent(place, arrived, item, sent)))
             }
             (part, _) => part,
         };
@@ -183,16 +182,16 @@ impl Court<'_> {
         {
             return;
         }
-        let Some(replay) = self.replays.get(told.trace) else { return };
+        let Some(replay) = self.replays.get(place.trace) else { return };
         let name = self.world.name(sent.sender);
-        let text = format!("{} at {} took a message of {name} for another than was sent", replay.name, told.time);
-        self.found(Class::Violation, told, rules::MESSAGE, "what arrives is what was sent".into(), text, None);
+        let text = format!("{} at {} took a message of {name} for another than was sent", replay.name, place.time);
+        self.found(Class::Violation, place, rules::MESSAGE, "what arrives is what was sent".into(), text, None);
     }
 
     /// A withdrawal as it left. Who holds nothing of an item need not believe until when it matters, and says so by no time.
-    fn as_sent(&self, told: Told, arrived: Withdrawal, item: ItemId, sent: &Letter) -> Withdrawal {
+    fn as_sent(&self, place: Place, arrived: Withdrawal, item: ItemId, sent: &Letter) -> Withdrawal {
         let holds = |replay: &Replay| replay.device.state.receipts_of(item).next().is_some();
-        let is_held = self.replays.get(told.trace).is_some_and(holds);
+        let is_held = self.replays.get(place.trace).is_some_and(holds);
         match sent.part {
             Some(Part::TakenBack(sent)) if arrived.until == Time::default() && !is_held => {
                 Withdrawal { until: sent.until, ..arrived }
@@ -202,26 +201,26 @@ impl Court<'_> {
     }
 
     /// Whoever received a message has recorded where the sender's trace stood.
-    fn anchor(&mut self, told: Told, cause: &Cause, sent: &Letter) {
+    fn anchor(&mut self, place: Place, cause: &Cause, sent: &Letter) {
         if cause.head.is_none_or(|head| head == sent.hash) {
             return;
         }
-        let Some(replay) = self.replays.get(told.trace) else { return };
+        let Some(replay) = self.replays.get(place.trace) else { return };
         let name = self.world.name(sent.sender);
         let text = format!("{} has seen another history of {name} than {name}'s trace tells", replay.name);
         let premise = "the head that came with a message is that of the sender's record".to_owned();
-        self.found(Class::Integrity, told, rules::ANCHOR, premise, text, None);
+        self.found(Class::Integrity, place, rules::ANCHOR, premise, text, None);
     }
 
     /// The offers for which their controllers have vouched, as far as their traces are here.
-    fn vouched_for(&mut self, told: Told, offers: &BTreeSet<Offer>, vouchers: &[Voucher]) -> Vec<Claim> {
+    fn vouched_for(&mut self, place: Place, offers: &BTreeSet<Offer>, vouchers: &[Voucher]) -> Vec<Claim> {
         let mut claims = Vec::with_capacity(offers.len());
-        for (place, Offer { device, policy, .. }) in offers.iter().enumerate() {
+        for (number, Offer { device, policy, .. }) in offers.iter().enumerate() {
             let sender = self.world.device(device);
             let Some(policy) = self.world.policy(policy) else { continue };
-            match vouchers.get(place).copied().unwrap_or(Voucher::Given) {
+            match vouchers.get(number).copied().unwrap_or(Voucher::Given) {
                 Voucher::Given => {}
-                Voucher::Presumed(why) => self.unjudged_at(told.trace, VOUCHED, why),
+                Voucher::Presumed(why) => self.unjudged_at(place.trace, VOUCHED, why),
                 Voucher::Lacking => continue,
             }
             claims.push(Claim::Request { sender, policy });

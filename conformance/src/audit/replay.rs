@@ -64,22 +64,34 @@ pub struct Replay {
 /// The run that is under way.
 #[derive(Debug, Default)]
 pub struct Run {
+    /// How far it has come.
+    pub stage: Stage,
     /// When it began.
     pub began: Time,
     /// The time of the last record of the one before.
     pub ended: Time,
     /// The time of the last record.
     pub seen: Time,
-    /// A `resume` must come before the next step.
-    pub is_due: bool,
-    /// `resume` records are coming in.
-    pub is_resuming: bool,
-    /// The variables at the end of the run before, while they do.
+    /// The variables at the end of the run before, while it is said with what this one begins.
     pub before: Option<Box<Device>>,
-    /// Nothing is known of before: files are missing.
-    pub is_unknown: bool,
+    /// Why nothing is known of before, if it is not.
+    pub unknown: Option<&'static str>,
     /// How it stands.
     pub last: Last,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// A `resume` must come before the next step.
+    #[default]
+    Due,
+    /// `resume` records are coming in.
+    Resuming,
+    /// Steps are judged.
+    Running,
+    /// Something cannot be told, so nothing more of this run is judged.
+    Lost,
 }
 
 /// How a run stands.
@@ -418,12 +430,12 @@ impl Replay {
     /// A run begins: nothing is left but what `resume` records say. What there was before is kept for comparison.
     pub fn begin_run(&mut self, now: Time) {
         let before = std::mem::replace(&mut self.device, Device::new(self.id));
-        if !self.run.is_unknown {
+        if self.run.unknown.is_none() {
             self.run.before = Some(Box::new(before));
         }
         self.instances.clear();
         self.policies_changed();
-        (self.run.began, self.run.is_due, self.run.is_resuming) = (now, false, true);
+        (self.run.began, self.run.stage) = (now, Stage::Resuming);
     }
 
     /// Every item that has a pseudonym here.

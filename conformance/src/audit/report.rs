@@ -19,10 +19,16 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How many more of each class there are.
     pub more: Findings,
+    /// How many there are that the user did not want to see.
+    pub elsewhere: Findings,
+    /// What the user wanted to see.
+    pub filter: Filter,
+    /// Whether everything must be judged.
+    pub is_strict: bool,
     /// How well the consents to what was accepted are known.
     pub evidence: Evidence,
-    /// How many openings were found beside the traces: whoever has put them there says whose they are.
-    pub found_openings: u64,
+    /// What it rests on besides the traces.
+    pub inputs: Inputs,
     /// What could not be judged, and why.
     pub unjudged: Vec<Unjudged>,
     /// Every trace that was read, by the names of the devices.
@@ -35,6 +41,32 @@ pub struct Report {
     pub policies: Vec<PolicyText>,
     /// What was held in the end.
     pub holdings: Vec<Holding>,
+}
+
+/// What an audit rests on besides traces.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// The serials of the mesh files.
+    pub meshes: Vec<u64>,
+    /// The operator's key that they were verified with.
+    pub operator: Option<String>,
+    /// How many audit keys.
+    pub keys: u64,
+    /// How many openings.
+    pub openings: u64,
+    /// Whether these lay beside the traces: then whoever has put them there says whose they are.
+    pub are_openings_found: bool,
+    /// How many signed consents.
+    pub consents: u64,
+}
+
+/// Which findings the user wants to see. The verdict is that of all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Not earlier than this.
+    pub since: Option<Time>,
+    /// Only of these devices.
+    pub devices: Vec<String>,
 }
 
 /// How many findings there are of each class.
@@ -75,8 +107,8 @@ pub struct Finding {
     pub device: String,
     /// Which record of it.
     pub record: u64,
-    /// When, by the device's clock.
-    pub time: Time,
+    /// When, by the device's clock, if it is about a moment.
+    pub time: Option<Time>,
     /// Which rule: see [`rules`].
     pub rule: String,
     /// What does not hold, in the paper's words.
@@ -97,6 +129,10 @@ pub mod rules {
     pub const SEQUENCE: &str = "sequence";
     /// Not signed by the device, or nobody knows its key.
     pub const SIGNATURE: &str = "signature";
+    /// A file cannot be read.
+    pub const FILE: &str = "file";
+    /// The mesh file that a trace names is not here, or lacks a word of it.
+    pub const MESH: &str = "mesh";
     /// Another trace has seen a different history of this device, or the device has signed two.
     pub const ANCHOR: &str = "anchor";
     /// A record names a signature of something else.
@@ -175,6 +211,8 @@ pub struct Trace {
     pub records: u64,
     /// The first and the last time in it, if it could be read.
     pub period: Option<(Time, Time)>,
+    /// The hash of the last signed record: all before it is as it was when somebody else has noted the same.
+    pub head: Option<String>,
     /// How it ends.
     pub end: Ending,
 }
@@ -271,6 +309,15 @@ pub struct Holding {
     pub until: Time,
 }
 
+impl Filter {
+    /// Whether it wants this. What is damaged is nobody's to overlook.
+    pub fn wants(&self, finding: &Finding) -> bool {
+        let is_late = || self.since.is_none_or(|since| finding.time.is_none_or(|time| time >= since));
+        let is_of_them = || self.devices.is_empty() || self.devices.contains(&finding.device);
+        finding.class == Class::Integrity || (is_late() && is_of_them())
+    }
+}
+
 impl Findings {
     /// One more.
     pub fn count(&mut self, class: Class) {
@@ -318,27 +365,32 @@ impl Report {
         let total = self.total();
         if total.violations > 0 {
             Verdict::Violates
-        } else if total.integrity > 0 || self.figures.records == 0 {
+        } else if total.integrity > 0 || self.figures.records == 0 || self.lacks_judgement() {
             Verdict::Unjudgeable
         } else {
             Verdict::Conforms
         }
     }
 
+    /// Whether everything must be judged and something could not be.
+    pub const fn lacks_judgement(&self) -> bool {
+        self.is_strict && !self.unjudged.is_empty()
+    }
+
     /// How many findings there are in all.
     pub fn total(&self) -> Findings {
         let mut total = self.more;
+        total += self.elsewhere;
         self.findings.iter().for_each(|finding| total.count(finding.class));
         total
     }
 
-    /// The exit code: 1 for a violation, 2 if nobody can tell, with `strict` also if something could not be judged.
-    pub fn exit_code(&self, strict: bool) -> u8 {
+    /// The exit code.
+    pub fn exit_code(&self) -> u8 {
         match self.verdict() {
+            Verdict::Conforms => 0,
             Verdict::Violates => 1,
             Verdict::Unjudgeable => 2,
-            Verdict::Conforms if strict && !self.unjudged.is_empty() => 2,
-            Verdict::Conforms => 0,
         }
     }
 

@@ -9,33 +9,33 @@ use pilot_core::semantics::{Provenance, Receipt, Requirement};
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, ItemId};
 
-use super::court::Court;
-use super::replay::{Last, Replay, Untold};
+use super::court::{Court, Place};
+use super::replay::{Last, Replay, Stage, Untold};
 use super::report::{Class, rules};
-use super::words::{self, Told};
 use super::world::World;
+use super::{wording, words};
 
 impl Court<'_> {
     /// An `open` record: another run, or only another file.
-    pub(super) fn opened(&mut self, told: Told, open: &Open) {
-        self.end_of_resumes(told.trace, told);
-        let Some(replay) = self.replays.get_mut(told.trace) else { return };
+    pub(super) fn opened(&mut self, place: Place, open: &Open) {
+        self.end_of_resumes(place);
+        let Some(replay) = self.replays.get_mut(place.trace) else { return };
         replay.open(&open.graphs);
         // Whoever has not said with what it begins has not begun.
-        if !replay.run.is_due {
+        if replay.run.stage != Stage::Due {
             replay.run.ended = replay.run.seen;
         }
         match replay.run.last {
             Last::Continues => {}
-            Last::Nothing | Last::Running | Last::Stopped => replay.run.is_due = true,
+            Last::Nothing | Last::Running | Last::Stopped => replay.run.stage = Stage::Due,
         }
         replay.run.last = Last::Running;
-        self.graphs_fit(told, open);
+        self.graphs_fit(place, open);
     }
 
     /// A device runs one graph, and one for what the mesh file says it is there for; who is not listed is a subject.
-    fn graphs_fit(&mut self, told: Told, open: &Open) {
-        let Some(replay) = self.replays.get(told.trace) else { return };
+    fn graphs_fit(&mut self, place: Place, open: &Open) {
+        let Some(replay) = self.replays.get(place.trace) else { return };
         let fits: &[&Graph<'_>] = match self.world.role(replay.id) {
             Some(Role::Controller) => &[&DIRECT_CONTROLLER, &INDIRECT_CONTROLLER],
             Some(Role::Repository) => &[&REPOSITORY],
@@ -46,81 +46,86 @@ impl Court<'_> {
         {
             return;
         }
-        let text = format!("{} began to run at {} as what it is not", replay.name, told.time);
+        let text = format!("{} began to run at {} as what it is not", replay.name, place.time);
         let premise = "a device runs the graph of its role".to_owned();
-        self.found(Class::Violation, told, rules::GRAPH, premise, text, None);
+        self.found(Class::Violation, place, rules::GRAPH, premise, text, None);
     }
 
     /// A `resume` record.
-    pub(super) fn resumed(&mut self, at: usize, record: u64, resume: &Resume, time: Time) {
+    pub(super) fn resumed(&mut self, place: Place, resume: &Resume) {
         let (world, replays) = (&mut self.world, &mut self.replays);
-        let Some(replay) = replays.get_mut(at) else { return };
-        let is_out_of_place = !replay.run.is_resuming && !replay.run.is_due;
-        if !replay.run.is_resuming {
-            replay.begin_run(time);
+        let Some(replay) = replays.get_mut(place.trace) else { return };
+        let stage = replay.run.stage;
+        match stage {
+            Stage::Lost => return,
+            Stage::Resuming => {}
+            Stage::Due | Stage::Running => replay.begin_run(place.time),
         }
         if let Err(untold) = replay.resume(resume, world) {
-            self.untold(at, record, time, &untold);
+            self.untold(place, &untold);
         }
-        if is_out_of_place {
+        if stage == Stage::Running {
             // Otherwise whoever says so would begin anew whenever something is due.
-            let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
-            let text = format!("{device} said at {time} with what it began to run, and did not begin");
+            let device = self.device(place.trace);
+            let text = format!("{device} said at {} with what it began to run, and did not begin", place.time);
             let premise = "a `resume` follows an `open`".to_owned();
-            self.found(Class::Violation, Told::of(at, record, time), rules::RESUME, premise, text, None);
+            self.found(Class::Violation, place, rules::RESUME, premise, text, None);
         }
     }
 
-    /// A step that cannot be run again.
+    /// A record whose meaning cannot be told. Nor can that of what follows, up to the next run, which says what it begins with.
     #[cold]
-    pub(super) fn untold(&mut self, at: usize, record: u64, time: Time, untold: &Untold) {
-        let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
-        let text = format!("nobody can judge what {device} did at {time}: {untold}");
-        self.found(Class::Integrity, Told::of(at, record, time), rules::CHAIN, untold.to_string(), text, None);
+    pub(super) fn untold(&mut self, place: Place, untold: &Untold) {
+        let device = self.device(place.trace);
+        let text = format!("nobody can judge what {device} did at {}: {untold}", place.time);
+        self.found(Class::Integrity, place, rules::MESH, wording::premise(rules::MESH), text, None);
+        if let Some(replay) = self.replays.get_mut(place.trace) {
+            (replay.run.stage, replay.run.unknown) = (Stage::Lost, Some("what came before cannot be told"));
+        }
     }
 
     /// All `resume` records of a run were heard, if any: what it begins with is compared with what the run before ended with.
-    pub(super) fn end_of_resumes(&mut self, at: usize, told: Told) {
-        let Some(replay) = self.replays.get_mut(at).filter(|replay| replay.run.is_resuming) else { return };
-        replay.run.is_resuming = false;
+    pub(super) fn end_of_resumes(&mut self, place: Place) {
+        let Some(replay) = self.replays.get_mut(place.trace).filter(|replay| replay.run.stage == Stage::Resuming)
+        else {
+            return;
+        };
+        replay.run.stage = Stage::Running;
         let before = replay.run.before.take();
-        let is_unknown = std::mem::take(&mut replay.run.is_unknown);
+        let unknown = replay.run.unknown.take();
         let mut wrong = Vec::new();
         match &before {
-            Some(before) => wrong = differences(before, &replay.device, &self.world, told.time),
+            Some(before) => wrong = differences(before, &replay.device, &self.world, place.time),
             None => replay.presume(),
         }
         replay.settle(&mut self.world);
-        if is_unknown {
-            let why = "the beginning of the trace is missing";
-            self.unjudged_at(at, "how what the device had at first came about", why);
+        if let Some(why) = unknown {
+            self.unjudged_at(place.trace, "how what the device had at first came about", why);
         }
-        for difference in wrong {
-            let device = self.replays.get(at).map_or("", |replay| replay.name.as_str());
-            let text = format!("{device} began to run at {} {}", told.time, difference.1);
-            self.found(Class::Violation, told, rules::RESUME, difference.0.into(), text, None);
+        for (premise, text) in wrong {
+            let text = format!("{} began to run at {} {text}", self.device(place.trace), place.time);
+            self.found(Class::Violation, place, rules::RESUME, premise.into(), text, None);
         }
     }
 
     /// What must be gone by now.
-    pub(super) fn sweep(&mut self, at: usize, record: u64, time: Time) {
-        while let Some(replay) = self.replays.get_mut(at) {
-            // With what it begins, it has yet to say.
-            if replay.run.is_resuming || replay.run.is_due {
+    pub(super) fn sweep(&mut self, place: Place) {
+        while let Some(replay) = self.replays.get_mut(place.trace) {
+            if replay.run.stage != Stage::Running {
                 return;
             }
-            let Some(receipt) = replay.due.take_overdue(time) else { return };
+            let Some(receipt) = replay.due.take_overdue(place.time) else { return };
             let digest = self.world.policies.digest(receipt.policy);
             let what = words::item(receipt.item, replay, &self.world);
             let policy = words::policy(receipt.policy, &self.world);
             let deadline = self.world.deadline(&receipt).unwrap_or_default();
             let text = format!(
-                "{} still held {what} at {time}, although its policy {policy} ended at {deadline}",
-                replay.name
+                "{} still held {what} at {}, although its policy {policy} ended at {deadline}",
+                replay.name, place.time
             );
             let rule = Requirement::StorageLimitation.to_string();
             let premise = "time < p_i.dcr.rt, or the item is erased".to_owned();
-            self.found(Class::Violation, Told::of(at, record, time), &rule, premise, text, digest);
+            self.found(Class::Violation, place, &rule, premise, text, digest);
         }
     }
 }
@@ -160,14 +165,12 @@ pub(super) fn presumed(receipt: &Receipt, epoch: pilot_core::semantics::Epoch) -
     Provenance { own: Some(receipt.policy), offered: receipt.policy, shown: true, epoch, known_to_sender: Some(true) }
 }
 
-type Difference = (&'static str, String);
-
 /// What a device cannot have, or must have, given what it had before.
-fn differences(before: &Device, after: &Device, world: &World<'_>, now: Time) -> Vec<Difference> {
-    let mut wrong: Vec<Difference> = Vec::new();
-    let mut check = |is_right: bool, premise: &'static str, text: &str| {
+fn differences(before: &Device, after: &Device, world: &World<'_>, now: Time) -> Vec<(&'static str, &'static str)> {
+    let mut wrong = Vec::new();
+    let mut check = |is_right: bool, premise: &'static str, text: &'static str| {
         if !is_right {
-            wrong.push((premise, text.to_owned()));
+            wrong.push((premise, text));
         }
     };
     let epoch = |device: &Device, receipt: &Receipt| device.memory.released.get(receipt).copied();

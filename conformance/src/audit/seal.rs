@@ -86,6 +86,8 @@ pub struct Keys<'m> {
     devices: BTreeMap<&'m DeviceName, Vec<(u64, &'m MeshDevice)>>,
     /// Of subjects.
     subjects: BTreeMap<DeviceName, VerifyingKey>,
+    /// The highest serial of a mesh file.
+    newest: u64,
 }
 
 impl<'m> Keys<'m> {
@@ -94,6 +96,7 @@ impl<'m> Keys<'m> {
         let mut keys = Self::default();
         for mesh in &sources.meshes {
             let serial = mesh.file.contents().serial;
+            keys.newest = keys.newest.max(serial);
             for device in mesh.file.devices() {
                 keys.devices.entry(&device.name).or_default().push((serial, device));
             }
@@ -216,11 +219,9 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
 
     fn file(&mut self, files: &TraceFiles, at: usize, reader: &mut Reader, read: &AtomicU64) -> Result<(), Damage> {
         let Some(path) = files.files.get(at) else { return Ok(()) };
-        let unreadable = |record, error: std::io::Error| Damage {
-            record,
-            rule: rules::CHAIN,
-            text: format!("`{}` cannot be read: {error}", path.display()),
-            is_unknown_key: false,
+        let about = |record, rule, text| Damage { record, rule, text, is_unknown_key: false };
+        let unreadable = |record, error: std::io::Error| {
+            about(record, rules::FILE, format!("`{}` cannot be read: {error}", path.display()))
         };
         let damaged = |error: VerifyError| Damage {
             record: error.record,
@@ -229,6 +230,9 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
             is_unknown_key: matches!(error.problem, VerifyProblem::UnknownKey(_)),
         };
         let number = self.verifier.standing().records;
+        if let Some(missing) = files.missing_before(at) {
+            return Err(about(number, rules::CHAIN, format!("`{}` is missing", missing.display())));
+        }
         let mut file = File::open(path).map_err(|error| unreadable(number, error))?;
         self.verifier.begin_file();
         reader.restart();
@@ -279,16 +283,24 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
     /// A signature counts only while the operator lets the device sign. Looked at before the verifier does, which would believe it.
     fn may_sign(&mut self, body: &[u8], offset: u64, path: &Path) -> Result<(), Damage> {
         let Some(head) = Head::of(body).filter(|head| !head.is_plain()) else { return Ok(()) };
+        let (record, path) = (head.sequence, path.display());
+        let damage = |rule, why: String| {
+            let text = format!("`{path}`, record {record} at byte {offset}: {why}");
+            Err(Damage { record, rule, text, is_unknown_key: false })
+        };
         if let Some(open) = open_of(body) {
+            let (serial, newest) = (open.mesh_serial, self.keys.newest);
             self.listed = self.keys.last_word(&open);
             self.first.get_or_insert(open);
-            return Ok(());
+            // Who takes part and which words there are, only that one says.
+            return if serial <= newest {
+                Ok(())
+            } else {
+                damage(rules::MESH, format!("it names mesh file {serial}, and the newest one here is {newest}"))
+            };
         }
         let Some(Err(invalid)) = self.listed.map(|device| device.check_valid(head.time)) else { return Ok(()) };
-        let (record, path) = (head.sequence, path.display());
-        let text =
-            format!("`{path}`, record {record} at byte {offset}: the key that signed it at {} is {invalid}", head.time);
-        Err(Damage { record, rule: rules::SIGNATURE, text, is_unknown_key: false })
+        damage(rules::SIGNATURE, format!("the key that signed it at {} is {invalid}", head.time))
     }
 
     fn misframed(&self, error: FrameError) -> VerifyError {

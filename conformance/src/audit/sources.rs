@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::consents::Shown;
-use crate::show;
+use crate::show::{trace_file_name, trace_file_number};
 
 /// How deep directories are searched for traces.
 pub const MAX_DEPTH: usize = 8;
@@ -37,6 +37,10 @@ const MAX_ITEM_BYTES: usize = 4096;
 pub struct Sources {
     /// Every trace.
     pub traces: Vec<TraceFiles>,
+    /// What may lead to more traces and was not followed: links, and what is no file although it has the name of one.
+    pub skipped: Vec<PathBuf>,
+    /// The operator's key.
+    pub operator: Option<VerifyingKey>,
     /// Mesh files, by their serials.
     pub meshes: Vec<Mesh>,
     /// Audit keys.
@@ -56,6 +60,15 @@ pub struct TraceFiles {
     pub directory: PathBuf,
     /// Its files, in their order.
     pub files: Vec<PathBuf>,
+}
+
+impl TraceFiles {
+    /// A file that should stand before the one at this place. The first ones are another matter: archived perhaps.
+    pub fn missing_before(&self, at: usize) -> Option<PathBuf> {
+        let number = |at: usize| trace_file_number(self.files.get(at)?);
+        let next = number(at.checked_sub(1)?)?.checked_add(1)?;
+        (next < number(at)?).then(|| self.directory.join(trace_file_name(next)))
+    }
 }
 
 /// A mesh file.
@@ -116,6 +129,20 @@ pub enum SourceError {
     /// Directories within directories.
     #[error("`{}` has directories more than {MAX_DEPTH} deep", .0.display())]
     TooDeep(PathBuf),
+    /// A file, where directories are wanted.
+    #[error("`{}` is a file: name the directory that the trace is in", .0.display())]
+    File(PathBuf),
+    /// Two that contradict each other.
+    #[error("`{}` and `{}` are two mesh files with serial {serial}: audit each mesh by itself", .paths[0].display(), .paths[1].display())]
+    TwoMeshes {
+        /// Which.
+        paths: [PathBuf; 2],
+        /// Their serial.
+        serial: u64,
+    },
+    /// An empty file of openings.
+    #[error("there is no opening in `{}`", .0.display())]
+    NoOpening(PathBuf),
     /// More than [`MAX_TRACES`].
     #[error("there are more than {MAX_TRACES} traces")]
     TooMany,
@@ -176,9 +203,13 @@ pub struct Given {
 impl Sources {
     /// Finds and reads everything but the traces themselves.
     pub fn find(directories: &[PathBuf], given: &Given) -> Result<Self, SourceError> {
-        let mut traces = BTreeSet::new();
+        let (mut traces, mut skipped) = (BTreeSet::new(), Vec::new());
+        let directories = &distinct(directories);
         for directory in directories {
-            find_traces(directory, 0, &mut traces)?;
+            if directory.is_file() {
+                return Err(SourceError::File(directory.clone()));
+            }
+            find_traces(directory, 0, &mut traces, &mut skipped)?;
         }
         if traces.is_empty() {
             let names: Vec<String> = directories.iter().map(|path| format!("`{}`", path.display())).collect();
@@ -202,10 +233,17 @@ impl Sources {
                 _ => {}
             }
         }
-        let openings = openings.iter().map(|path| read_lines("opening", path, Written::open));
+        let openings = openings.iter().map(|path| {
+            let opened = read_lines("opening", path, Written::open)?;
+            // Otherwise it would put those out of use that were found.
+            let is_nothing = opened.is_empty() && given.openings.contains(path);
+            if is_nothing { Err(SourceError::NoOpening(path.clone())) } else { Ok(opened) }
+        });
         let consents = consents.iter().map(|path| read_lines("signed consent", path, WrittenConsent::open));
         Ok(Self {
             traces,
+            skipped,
+            operator,
             meshes: read_meshes(meshes, operator)?,
             keys: keys.iter().map(|path| audit_key(path)).collect::<Result<_, _>>()?,
             openings: openings.collect::<Result<Vec<_>, _>>()?.concat(),
@@ -227,24 +265,28 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, SourceError> {
     Ok(paths)
 }
 
-fn is_trace_file(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(show::is_trace_file)
-}
-
 /// Links are not followed: they can lead in circles, and out of what the auditor was given.
-fn find_traces(directory: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), SourceError> {
+fn find_traces(
+    directory: &Path,
+    depth: usize,
+    found: &mut BTreeSet<PathBuf>,
+    skipped: &mut Vec<PathBuf>,
+) -> Result<(), SourceError> {
     if depth > MAX_DEPTH {
         return Err(SourceError::TooDeep(directory.into()));
     }
     for path in entries(directory)? {
         let kind = fs::symlink_metadata(&path).map_err(failed(&path))?.file_type();
-        if kind.is_dir() {
-            find_traces(&path, depth + 1, found)?;
-        } else if kind.is_file() && is_trace_file(&path) {
+        let is_named_so = trace_file_number(&path).is_some();
+        if is_named_so && kind.is_file() {
             found.insert(directory.into());
             if found.len() > MAX_TRACES {
                 return Err(SourceError::TooMany);
             }
+        } else if is_named_so || (kind.is_symlink() && path.is_dir()) {
+            skipped.push(path);
+        } else if kind.is_dir() {
+            find_traces(&path, depth + 1, found, skipped)?;
         }
     }
     Ok(())
@@ -252,7 +294,8 @@ fn find_traces(directory: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) ->
 
 fn trace_files(directory: PathBuf) -> Result<TraceFiles, SourceError> {
     let is_file = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let files = entries(&directory)?.into_iter().filter(|path| is_trace_file(path) && is_file(path)).collect();
+    let files =
+        entries(&directory)?.into_iter().filter(|path| trace_file_number(path).is_some() && is_file(path)).collect();
     Ok(TraceFiles { directory, files })
 }
 
@@ -268,9 +311,19 @@ fn read_text(path: &Path, limit: u64) -> Result<Zeroizing<String>, SourceError> 
     String::from_utf8(read(path, limit)?.to_vec()).map(Zeroizing::new).map_err(not_text)
 }
 
-/// The first line of what `consent-mesh keys new` prints.
+/// Each once, however often it is named.
+fn distinct(directories: &[PathBuf]) -> Vec<PathBuf> {
+    let mut known = BTreeSet::new();
+    let is_new = |path: &&PathBuf| known.insert(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
+    directories.iter().filter(is_new).cloned().collect()
+}
+
+/// The first line of what `consent-mesh keys new` prints, or the file with it.
 fn operator_key(path: &Path) -> Result<VerifyingKey, SourceError> {
-    let text = read_text(path, MAX_SMALL_BYTES)?;
+    let text = match path.to_str() {
+        Some(key) if key.starts_with(VerifyingKey::PREFIX) => Zeroizing::new(key.to_owned()),
+        _ => read_text(path, MAX_SMALL_BYTES)?,
+    };
     let wrong = || SourceError::Key { path: path.into(), what: "operator's public key (`ed25519:…`)" };
     text.split_whitespace().next().ok_or_else(wrong)?.parse().map_err(|_| wrong())
 }
@@ -295,6 +348,14 @@ fn read_meshes(paths: BTreeSet<PathBuf>, operator: Option<VerifyingKey>) -> Resu
         read.push((file.contents().serial, path, text, file));
     }
     read.sort_by_key(|(serial, ..)| *serial);
+    for pair in read.windows(2) {
+        if let [(serial, one, text, _), (next, other, other_text, _)] = pair
+            && serial == next
+            && text != other_text
+        {
+            return Err(SourceError::TwoMeshes { paths: [one.clone(), other.clone()], serial: *serial });
+        }
+    }
     let mut operators: Vec<VerifyingKey> = operator.into_iter().collect();
     let mut meshes = Vec::new();
     for (_, path, text, file) in read {
@@ -318,7 +379,12 @@ fn signatures(mesh: &Path) -> Result<Vec<Signature>, SourceError> {
     let mut path = mesh.as_os_str().to_owned();
     path.push(".sig");
     let path = PathBuf::from(path);
-    let text = read_text(&path, MAX_SMALL_BYTES)?;
+    let text = match read_text(&path, MAX_SMALL_BYTES) {
+        Err(SourceError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Err(SourceError::NotSigned(mesh.into()));
+        }
+        text => text?,
+    };
     let signature = |line: &str| hex::decode(line.strip_prefix("ed25519-signature:")?).map(Signature);
     let wrong = || SourceError::Key { path: path.clone(), what: "signature of a mesh file" };
     text.lines().map(|line| signature(line).ok_or_else(wrong)).collect()

@@ -9,20 +9,7 @@ const WIDTH: usize = 100;
 
 /// The report in at most 100 columns, where names allow it.
 pub fn text(report: &Report) -> String {
-    below(report.verdict().word(), report)
-}
-
-/// The same for an audit that fails if something could not be judged: its first words agree with its exit code.
-pub fn strict_text(report: &Report) -> String {
-    let fails_only_here = report.exit_code(true) != report.exit_code(false);
-    below(
-        if fails_only_here { "fails with --strict, not everything could be judged" } else { report.verdict().word() },
-        report,
-    )
-}
-
-fn below(headline: &str, report: &Report) -> String {
-    let mut out = wrapped(&format!("{headline}: {}", wording::sentence(report)), 0, 0);
+    let mut out = wrapped(&format!("{}: {}", report.verdict().word(), wording::sentence(report)), 0, 0);
     for (at, found) in report.findings.iter().enumerate() {
         out += &finding(at + 1, found);
     }
@@ -30,17 +17,20 @@ fn below(headline: &str, report: &Report) -> String {
     if more.violations + more.integrity > 0 {
         out += &format!("\n   and {} more\n", wording::findings(more));
     }
+    out += &wording::filtered(report).map(|text| format!("\n{}", wrapped(&text, 0, 0))).unwrap_or_default();
     out += &evidence(report);
     out += &unjudged(report);
     out += &open(report);
     out += &set_aside(report);
     out += &figures(report);
+    out += &list("judged with", wording::inputs(&report.inputs).into_iter());
     out
 }
 
 fn finding(number: usize, finding: &Finding) -> String {
     let Finding { device, record, time, rule, premise, text, .. } = finding;
-    let place = format!("{}, record {record}, {}", visible(device), moment(*time));
+    let time = time.map(|time| format!(", {}", moment(time))).unwrap_or_default();
+    let place = format!("{}, record {record}{time}", visible(device));
     let indent = format!("{number}.").chars().count() + 1;
     let mut out = format!("\n{number}. {place}\n");
     out += &wrapped(&format!("{}, does not hold: {}", visible(rule), visible(premise)), indent, 0);

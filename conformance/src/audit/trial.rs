@@ -9,14 +9,14 @@ use pilot_core::semantics::rules::Premise;
 use pilot_core::semantics::{Attested, Claim, Context, Delivery, DeviceState, Event, Handover, Receipt, Requirement};
 use pilot_core::vocabulary::ItemId;
 
-use super::court::Court;
+use super::court::{Court, Place};
 use super::mail::Vouch;
 use super::note::{ENDS, Named};
 use super::post::Mark;
-use super::replay::{Beat, Replay, STAND_IN};
+use super::replay::{Beat, Replay, STAND_IN, Stage};
 use super::report::{Class, rules};
 use super::runs::presumed;
-use super::words::{self, Told};
+use super::words;
 use super::world::{self, World};
 use crate::refine::{Evidence, Taken, Violation, refines};
 
@@ -29,10 +29,10 @@ struct Wrong {
 
 impl Court<'_> {
     /// A step.
-    pub(super) fn step(&mut self, told: Told, step: &trace::Step, named: &Named, mark: &Mark) -> Vouch {
-        let Told { trace: at, record, time } = told;
+    pub(super) fn step(&mut self, place: Place, step: &trace::Step, named: &Named, mark: &Mark) -> Vouch {
+        let Place { trace: at, record, time } = place;
         self.figures.steps += 1;
-        if !self.is_begun(told) {
+        if !self.is_begun(place) {
             return Vouch::default();
         }
         let (world, replays) = (&mut self.world, &mut self.replays);
@@ -49,7 +49,7 @@ impl Court<'_> {
         let (graph, mut instance, action) = match prepared {
             Ok(prepared) => prepared,
             Err(untold) => {
-                self.untold(at, record, time, &untold);
+                self.untold(place, &untold);
                 return Vouch::default();
             }
         };
@@ -62,10 +62,10 @@ impl Court<'_> {
         if is_late {
             let text = format!("{}, earlier than what it did before", words::deed(&action, replay, world, time));
             let premise = "time never goes back".to_owned();
-            self.found(Class::Violation, told, rules::CLOCK, premise, text, None);
+            self.found(Class::Violation, place, rules::CLOCK, premise, text, None);
         }
-        let came_with = self.came_with(told, &step.action, &action, mark);
-        let vouch = self.run_again(told, step, (graph, &mut instance), &action, &came_with);
+        let came_with = self.came_with(place, &step.action, &action, mark);
+        let vouch = self.run_again(place, step, (graph, &mut instance), &action, &came_with);
         if let Some(replay) = self.replays.get_mut(at) {
             replay.put_back(step, instance);
             replay.forget(action.item(), &mut self.world);
@@ -74,20 +74,21 @@ impl Court<'_> {
     }
 
     /// Whether the run has begun in order, so that its steps can be judged.
-    fn is_begun(&mut self, told: Told) -> bool {
-        self.end_of_resumes(told.trace, told);
-        let Some(replay) = self.replays.get_mut(told.trace) else { return false };
-        if !replay.run.is_due {
-            return true;
+    fn is_begun(&mut self, place: Place) -> bool {
+        self.end_of_resumes(place);
+        let Some(replay) = self.replays.get_mut(place.trace) else { return false };
+        match (replay.run.stage, replay.run.unknown) {
+            (Stage::Due | Stage::Lost, Some(why)) => {
+                self.unjudged_at(place.trace, "steps before the next `resume`", why);
+                return false;
+            }
+            (Stage::Due, None) => {}
+            (Stage::Resuming | Stage::Running | Stage::Lost, _) => return true,
         }
-        if replay.run.is_unknown {
-            self.unjudged_at(told.trace, "steps before the first `resume`", "the beginning of the trace is missing");
-            return false;
-        }
-        replay.run.is_due = false;
-        let text = format!("{} does not say with what it began to run at {}", replay.name, told.time);
+        replay.run.stage = Stage::Running;
+        let text = format!("{} does not say with what it began to run at {}", replay.name, place.time);
         let premise = "a run begins with a `resume`".to_owned();
-        self.found(Class::Violation, told, rules::RESUME, premise, text, None);
+        self.found(Class::Violation, place, rules::RESUME, premise, text, None);
         true
     }
 
@@ -95,7 +96,7 @@ impl Court<'_> {
     /// for with the message that it sends.
     fn run_again(
         &mut self,
-        told: Told,
+        place: Place,
         step: &trace::Step,
         (graph, instance): (&Graph<'_>, &mut Instance),
         action: &Action,
@@ -109,8 +110,8 @@ impl Court<'_> {
         });
         let contacts = world::contacts(repository);
         let (world, replays) = (&self.world, &mut self.replays);
-        let cx = world.context(&contacts, &attested, told.time);
-        let Some(replay) = replays.get_mut(told.trace) else { return Vouch::default() };
+        let cx = world.context(&contacts, &attested, place.time);
+        let Some(replay) = replays.get_mut(place.trace) else { return Vouch::default() };
         let mut wrong = Vec::new();
         let mut vouch = Vouch::default();
         let erased = erased_by(action, replay);
@@ -120,9 +121,9 @@ impl Court<'_> {
                 wrong.push(why);
                 if let Some(taken) = force(replay, step, (graph, instance), action, &cx) {
                     adopt(replay, &taken, came_with);
-                    self.after(told, &taken, &erased);
+                    self.after(place, &taken, &erased);
                 }
-                self.blame(told, action, wrong);
+                self.blame(place, action, wrong);
                 // It was wrong to send it, so nothing is vouched for; who received it did not invent it.
                 return vouch;
             }
@@ -141,23 +142,23 @@ impl Court<'_> {
             }
         }
         wrong.extend(unmet(replay, &taken, &cx, world));
-        self.after(told, &taken, &erased);
-        self.blame(told, action, wrong);
+        self.after(place, &taken, &erased);
+        self.blame(place, action, wrong);
         vouch
     }
 
-    fn blame(&mut self, told: Told, action: &Action, wrong: Vec<Wrong>) {
+    fn blame(&mut self, place: Place, action: &Action, wrong: Vec<Wrong>) {
         for Wrong { rule, premise, because } in wrong {
-            let Some(replay) = self.replays.get(told.trace) else { return };
-            let text = format!("{}, {because}", words::deed(action, replay, &self.world, told.time));
+            let Some(replay) = self.replays.get(place.trace) else { return };
+            let text = format!("{}, {because}", words::deed(action, replay, &self.world, place.time));
             let policy = action.message().and_then(Message::policy).and_then(|id| self.world.policies.digest(id));
-            self.found(Class::Violation, told, &rule, premise, text, policy);
+            self.found(Class::Violation, place, &rule, premise, text, policy);
         }
     }
 
     /// What a step leaves behind: figures, deadlines, and who has vouched for what.
-    fn after(&mut self, told: Told, step: &Step, erased: &[Receipt]) {
-        let Some(replay) = self.replays.get_mut(told.trace) else { return };
+    fn after(&mut self, place: Place, step: &Step, erased: &[Receipt]) {
+        let Some(replay) = self.replays.get_mut(place.trace) else { return };
         let (mut accepted, mut gone) = (0, 0);
         self.figures.events += step.events.len() as u64;
         for event in &step.events {
@@ -186,7 +187,7 @@ impl Court<'_> {
             }
         }
         self.figures.erased += gone;
-        self.timeline.step(told.time, accepted, gone);
+        self.timeline.step(place.time, accepted, gone);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The words that every form of a report has in common.
 
-use super::report::{Class, Evidence, Figures, Findings, Report, Verdict, rules};
-use crate::plain::counted;
+use super::report::{Class, Evidence, Figures, Filter, Findings, Inputs, Report, Verdict, rules};
+use crate::plain::{counted, moment, visible};
 
 /// The verdict in a sentence.
 pub fn sentence(report: &Report) -> String {
@@ -16,6 +16,10 @@ pub fn sentence(report: &Report) -> String {
         Verdict::Violates => format!("{} found.", were(total)),
         Verdict::Unjudgeable if report.figures.records == 0 => {
             "There is no record that can be believed, so nobody can tell.".to_string()
+        }
+        Verdict::Unjudgeable if total == Findings::default() => {
+            "Nothing is wrong with what could be judged, but that was not everything, which `--strict` asks for."
+                .to_string()
         }
         Verdict::Unjudgeable => {
             format!("{} found, so nobody can tell whether the rest is complete.", were(total))
@@ -67,7 +71,8 @@ pub const fn levels(evidence: &Evidence) -> [Level; 3] {
             name: "witnessed",
             count: evidence.witnessed,
             short: "the subject's own trace has the release",
-            long: "Both sides recorded the consent independently of each other. To invent it, both would have to lie.",
+            long: "Both sides recorded the consent independently of each other. To invent it, both would have to lie, or the \
+                   subject would have to be made up: her opening should come from herself.",
         },
         Level {
             name: "signed",
@@ -87,9 +92,45 @@ pub const fn levels(evidence: &Evidence) -> [Level; 3] {
 
 /// What the evidence rests on besides the traces, if nobody has vouched for it.
 pub fn openings(report: &Report) -> Option<String> {
-    let found = counted(report.found_openings, "opening");
+    let Inputs { openings, are_openings_found, .. } = report.inputs;
+    let found = counted(openings, "opening");
     let text = format!("{found} lay beside the traces: whoever put them there says whose they are (`--opening`)");
-    (report.found_openings > 0 && report.evidence.witnessed > 0).then_some(text)
+    (are_openings_found && openings > 0 && report.evidence.witnessed > 0).then_some(text)
+}
+
+/// What the report rests on besides the traces.
+pub fn inputs(inputs: &Inputs) -> Vec<String> {
+    let serials = inputs.meshes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let verified = match &inputs.operator {
+        Some(operator) => format!("verified with {operator}"),
+        None => "taken at its word".to_owned(),
+    };
+    let meshes = match inputs.meshes.len() {
+        0 => None,
+        1 => Some(format!("mesh file {serials}, {verified}")),
+        _ => Some(format!("mesh files {serials}, {verified}")),
+    };
+    let given = [(inputs.keys, "audit key"), (inputs.openings, "opening"), (inputs.consents, "signed consent")];
+    let given = given.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what));
+    let given = given.collect::<Vec<_>>().join(", ");
+    meshes.into_iter().chain((!given.is_empty()).then_some(given)).collect()
+}
+
+/// That some findings are not shown, if so.
+pub fn filtered(report: &Report) -> Option<String> {
+    let Filter { since, devices } = &report.filter;
+    if since.is_none() && devices.is_empty() {
+        return None;
+    }
+    let of = (!devices.is_empty()).then(|| format!(" of {}", visible(&devices.join(", "))));
+    let since = since.map(|since| format!(" since {}", moment(since)));
+    let only = format!("Only findings{}{} are shown", of.unwrap_or_default(), since.unwrap_or_default());
+    let elsewhere = report.elsewhere;
+    let others = match elsewhere.violations + elsewhere.integrity {
+        0 => "there are no others".to_owned(),
+        _ => format!("{} found elsewhere", were(elsewhere)),
+    };
+    Some(format!("{only}; {others}. The verdict is that of everything."))
 }
 
 /// The figures, each with its name.
@@ -126,8 +167,20 @@ pub fn figure(name: &str) -> &'static str {
     }
 }
 
+/// What a rule about traces themselves demands of one.
+pub fn premise(rule: &str) -> String {
+    let premise = match rule {
+        rules::SEQUENCE => "no record is missing",
+        rules::SIGNATURE => "the device has signed it",
+        rules::FILE => "the file can be read",
+        rules::MESH => "the mesh file that it names is here, and has its words",
+        _ => "the trace is as the device wrote it",
+    };
+    premise.to_owned()
+}
+
 /// The rules that a report can name, each with what it demands.
-pub const RULES: [(&str, &str); 19] = [
+pub const RULES: [(&str, &str); 21] = [
     (rules::R1, "Table 2: a request adds a policy of the sender where the receiver knows no comparable one."),
     (rules::R2, "Table 2: a request replaces a comparable policy of the same sender."),
     (rules::SEND, "Table 2: an owner sends an item only where the receiver's policy is at least as strict as hers."),
@@ -144,6 +197,8 @@ pub const RULES: [(&str, &str); 19] = [
     (rules::CHAIN, "Each record carries the hash of the one before, so none can be changed unnoticed."),
     (rules::SEQUENCE, "Records are numbered without a gap."),
     (rules::SIGNATURE, "The device has signed its checkpoints, with a key that is known."),
+    (rules::FILE, "Every file of a trace can be read."),
+    (rules::MESH, "The mesh file that a trace names is here, and has the words that the trace uses."),
     (rules::ANCHOR, "A device has one history: what other devices saw of it is what its trace says."),
     ("requirement-1", "What is held is within what its owner's own policy allowed when she released it."),
     ("requirement-2", "She had been shown the policy under which it was collected."),
@@ -151,7 +206,7 @@ pub const RULES: [(&str, &str); 19] = [
         "requirement-3",
         "It was handed on only where a transfer rule of the policy that she released it under covers the receiver.",
     ),
-    ("requirement-4", "Nothing is held past its deadline."),
+    ("requirement-4", "Nothing is held past its deadline by more than a minute."),
     ("requirement-5", "What was taken back is gone, and stays gone."),
 ];
 

@@ -12,24 +12,6 @@ use super::world::World;
 /// Both ways of arriving at a state must agree.
 pub const STATE: &str = "the state that the graph leads to is the one that the events lead to";
 
-/// Where something was found.
-#[derive(Debug, Clone, Copy)]
-pub struct Told {
-    /// The place of the trace.
-    pub trace: usize,
-    /// The record.
-    pub record: u64,
-    /// When.
-    pub time: Time,
-}
-
-impl Told {
-    /// In this record.
-    pub const fn of(trace: usize, record: u64, time: Time) -> Self {
-        Self { trace, record, time }
-    }
-}
-
 /// A policy, by the beginning of its digest.
 pub fn policy(policy: PolicyId, world: &World<'_>) -> String {
     let digest = world.policies.digest(policy).map(|digest| digest.to_string()).unwrap_or_default();

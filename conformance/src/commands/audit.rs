@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use conformance::audit::court::Filter;
 use conformance::audit::judges::Judges;
+use conformance::audit::report::Filter;
 use conformance::audit::sources::{Given, Sources};
-use conformance::audit::text::{strict_text, text};
+use conformance::audit::text::text;
 use conformance::audit::{Progress, audit, audit_by};
 use indicatif::{ProgressBar, ProgressStyle};
 use pilot_core::value::Time;
@@ -40,7 +40,7 @@ pub(crate) struct Audit {
     /// The operator's mesh file: who takes part, with which keys and words; several, if it has changed
     #[arg(long, value_name = "FILE", num_args = 1..)]
     mesh: Vec<PathBuf>,
-    /// The operator's public key (`ed25519:…`), to verify mesh files with
+    /// The operator's public key, to verify mesh files with: `ed25519:…`, or a file that begins with it
     #[arg(long, value_name = "FILE")]
     operator_key: Option<PathBuf>,
     /// A device's audit key, by which its trace names items
@@ -61,10 +61,11 @@ pub(crate) struct Audit {
     /// Write a report for people: one page, complete in itself
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Report only what was found at or after this time: a date, an RFC 3339 time or Unix seconds
+    /// Show only what was found at or after this time: a date, an RFC 3339 time or Unix seconds. The verdict is that of
+    /// everything
     #[arg(long, value_name = "TIME")]
     since: Option<Time>,
-    /// Report only what was found in the trace of this device
+    /// Show only what was found in the trace of this device. The verdict is that of everything
     #[arg(long, value_name = "DEVICE", num_args = 1..)]
     device: Vec<String>,
     /// How many threads work, unless as many as there are cores
@@ -83,7 +84,7 @@ impl Audit {
         };
         let sources = Sources::find(&self.directories, &given)?;
         let filter = Filter { since: self.since, devices: self.device.clone() };
-        let report = with_progress(&sources, |progress| match self.threads {
+        let mut report = with_progress(&sources, |progress| match self.threads {
             Some(threads) => audit_by(Judges::new(threads), &sources, filter, progress),
             None => audit(&sources, filter, progress),
         });
@@ -91,6 +92,7 @@ impl Audit {
         if let Some(missing) = self.device.iter().find(|wanted| !is_there(wanted)) {
             return Err(CommandError::NoDevice(missing.clone()));
         }
+        report.is_strict = self.strict;
         if let Some(path) = &self.html {
             std::fs::write(path, conformance::audit::html::html(&report)).map_err(|error| {
                 CommandError::Output(std::io::Error::other(format!("`{}`: {error}", path.display())))
@@ -101,9 +103,9 @@ impl Audit {
         if self.json {
             print(&format!("{}\n", conformance::audit::json::json(&report)))?;
         } else {
-            print(&if self.strict { strict_text(&report) } else { text(&report) })?;
+            print(&text(&report))?;
         }
-        Ok(report.exit_code(self.strict))
+        Ok(report.exit_code())
     }
 }
 

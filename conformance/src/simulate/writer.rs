@@ -20,6 +20,7 @@ use pilot_core::vocabulary::Vocabulary;
 
 use super::{DIRECTORY_MODE, SimulateError};
 use crate::keys::Keys;
+use crate::show::trace_file_name;
 
 /// A checkpoint after this many records.
 pub const CHECKPOINT_RECORDS: u64 = 1_024;
@@ -176,7 +177,7 @@ impl Writer {
 
     /// Writes what is only in memory.
     pub fn flush(&mut self) -> Result<(), SimulateError> {
-        let path = self.directory.join(format!("trace-{:08}.cborseq", self.number));
+        let path = self.directory.join(trace_file_name(self.number));
         let file = File::options().append(true).create(true).mode(FILE_MODE).open(&path);
         let written = file.and_then(|mut file: File| -> io::Result<()> { file.write_all(&self.buffer) });
         written.map_err(|error| SimulateError::File { path, error })?;

@@ -13,7 +13,7 @@ fn conforming_traces_conform() {
         let mesh = Mesh::new(subjects, controllers, 20_000, seed as u64);
         let report = audited(&mesh.root());
         assert_eq!(report.verdict(), Verdict::Conforms, "seed {seed}: {}", text::text(&report));
-        assert_eq!(report.exit_code(true), 0, "seed {seed}: {}", text::text(&report));
+        assert!(report.unjudged.is_empty(), "seed {seed}: {}", text::text(&report));
         let Evidence { witnessed, signed, attested } = report.evidence;
         assert!(witnessed > 0 && signed == 0 && attested == 0, "seed {seed}: {:?}", report.evidence);
         assert_eq!(report.figures.steps, report.timeline.iter().map(|moment| moment.steps).sum::<u64>());

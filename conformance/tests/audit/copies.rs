@@ -87,7 +87,7 @@ fn two_histories_are_found() {
         (&finding.device, finding.record, finding.rule.as_str()),
         (&expected.device, expected.record, rules::ANCHOR)
     );
-    assert_eq!((report.verdict(), report.exit_code(false)), (Verdict::Unjudgeable, 2));
+    assert_eq!((report.verdict(), report.exit_code()), (Verdict::Unjudgeable, 2));
     // It is one fault, and is said once.
     assert_eq!(report.findings.len(), 1, "{}", text::text(&report));
     assert_eq!(others(&report, "contradicts").len(), 1);

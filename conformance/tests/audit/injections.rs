@@ -20,7 +20,7 @@ fn is_found(report: &Report, expected: &Expected) -> bool {
     let is_it = report.findings.iter().any(|finding| {
         finding.device == expected.device && finding.record == expected.record && finding.rule == expected.rule
     });
-    is_it && report.exit_code(false) == expected.exit
+    is_it && report.exit_code() == expected.exit
 }
 
 /// What is missing from a trace around an interruption is nobody's fault, and said to be unjudged (docs/audit.md). Where that

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use conformance::audit::court::Filter;
 use conformance::audit::judges::Judges;
+use conformance::audit::report::Filter;
 use conformance::audit::report::Verdict;
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit_by};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use conformance::audit::report::Verdict;
+use conformance::audit::report::{Report, Verdict};
 use conformance::audit::sources::Given;
 use conformance::audit::text;
 
@@ -26,7 +26,8 @@ fn one_controller_alone() {
     assert_eq!((report.evidence.witnessed, report.evidence.signed), (0, 0));
     assert!(report.evidence.attested > 0);
     assert!(report.unjudged.iter().any(|unjudged| unjudged.premise.contains("SEND")), "{:?}", report.unjudged);
-    assert_eq!((report.exit_code(false), report.exit_code(true)), (0, 2));
+    assert_eq!(report.exit_code(), 0);
+    assert_eq!(Report { is_strict: true, ..report }.exit_code(), 2);
 }
 
 /// With one subject's opening, her consents are witnessed, and nobody else's.
@@ -44,8 +45,9 @@ fn one_subject_opens_her_trace() {
     assert_eq!(report.verdict(), Verdict::Conforms, "{}", text::text(&report));
     assert!(report.evidence.witnessed > 0 && report.evidence.attested > 0, "{:?}", report.evidence);
     // She has given it to the auditor. Those that lie beside traces may be from anybody, and that is said.
-    assert_eq!(report.found_openings, 0);
-    assert_eq!(audited(&mesh.root()).found_openings, all.lines().count() as u64);
+    assert!(!report.inputs.are_openings_found);
+    let found = audited(&mesh.root()).inputs;
+    assert!(found.are_openings_found && found.openings == all.lines().count() as u64, "{found:?}");
 
     // Without the controller's audit key nobody can tell which item is hers.
     let report = audited_with(&only(&mesh, &["gate-000", "person-00003"]), &Given { keys: Vec::new(), ..given });
@@ -64,6 +66,55 @@ fn subjects_without_openings() {
     assert!(report.unjudged.iter().any(|unjudged| unjudged.device.starts_with("person-")));
 }
 
+/// What is shown is a choice, the verdict is not.
+#[test]
+fn a_filter_does_not_change_the_verdict() {
+    let mesh = Mesh::new(5, 2, 5_000, 12);
+    let found = mesh.beside("found");
+    let (root, keys, found) = (mesh.root(), mesh.root().join("keys"), found.to_str().unwrap().to_owned());
+    let arguments =
+        ["inject", "collect-without-consent", root.to_str().unwrap(), &found, "--keys", keys.to_str().unwrap()];
+    let injected = conform(&arguments);
+    assert!(injected.status.success(), "{}", String::from_utf8_lossy(&injected.stderr));
+    let whole = audited(found.as_ref());
+    let device = &whole.findings[0].device;
+    let [all, hers, late] =
+        [&["--json"][..], &["--json", "--device", "registry"], &["--json", "--since", "2100-01-01"]]
+            .map(|more| conform(&[&["audit", &found], more].concat()));
+    assert_ne!(device, "registry");
+    for (output, is_shown) in [(all, true), (hers, false), (late, false)] {
+        assert_eq!(output.status.code(), Some(1));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["verdict"], "violates");
+        let count = |of: &str| report[of]["violations"].as_u64().unwrap();
+        let shown = report["findings"].as_array().unwrap().len();
+        assert_eq!((shown > 0, count("elsewhere") > 0), (is_shown, !is_shown), "{report}");
+    }
+}
+
+/// What an audit did not look at is said.
+#[test]
+fn links_are_named_and_not_followed() {
+    let mesh = Mesh::new(2, 1, 500, 13);
+    let (root, elsewhere) = (mesh.root(), mesh.beside("elsewhere"));
+    std::fs::rename(root.join("traces/person-00000"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, root.join("traces/person-00000")).unwrap();
+    let report = audited(&root);
+    assert_eq!(report.verdict(), Verdict::Conforms, "{}", text::text(&report));
+    let link = root.join("traces/person-00000").display().to_string();
+    let named = report.unjudged.iter().find(|unjudged| unjudged.premise.contains(&link));
+    assert!(named.is_some_and(|unjudged| unjudged.why.contains("links are not followed")), "{:?}", report.unjudged);
+}
+
+/// A directory that is named twice is read once.
+#[test]
+fn a_directory_counts_once() {
+    let mesh = Mesh::new(2, 1, 500, 14);
+    let again = mesh.root().join("traces/..");
+    let report = audited_with(&[mesh.root(), again], &mesh.given());
+    assert_eq!(report.traces.len(), audited(&mesh.root()).traces.len());
+}
+
 /// What is missing or wrong is said in a sentence, with exit code 2.
 #[test]
 fn bad_input() {
@@ -76,9 +127,18 @@ fn bad_input() {
     std::fs::write(&nonsense, "nonsense").unwrap();
     let nonsense = nonsense.to_str().unwrap();
     let (traces, mesh_file) = (path("traces"), path("mesh.toml"));
-    let cases: [(&[&str], &str); 9] = [
+    let other_mesh = mesh.beside("other.toml");
+    std::fs::write(&other_mesh, std::fs::read_to_string(&mesh_file).unwrap() + "\n").unwrap();
+    let (nothing, other_mesh) = (mesh.beside("nothing"), other_mesh.to_str().unwrap());
+    std::fs::write(&nothing, "").unwrap();
+    let operator = path("operator.pub");
+    let cases: [(&[&str], &str); 13] = [
         (&[empty.to_str().unwrap()], "there is no trace in"),
         (&["/does/not/exist"], "cannot read"),
+        (&[&mesh_file], "is a file: name the directory"),
+        (&[&traces, "--mesh", &mesh_file, other_mesh], "are two mesh files with serial 1"),
+        (&[&traces, "--mesh", other_mesh, "--operator-key", &operator], "is not signed"),
+        (&[&traces, "--mesh", &mesh_file, "--opening", nothing.to_str().unwrap()], "there is no opening in"),
         (&[&traces], "there is no mesh file"),
         (&[&traces, "--mesh", nonsense], "is no mesh file"),
         (&[&traces, "--mesh", &mesh_file, "--operator-key", nonsense], "operator's public key"),

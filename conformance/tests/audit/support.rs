@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use conformance::audit::court::Filter;
+use conformance::audit::report::Filter;
 use conformance::audit::report::Report;
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit};

@@ -1,8 +1,8 @@
 //! Reports of every kind.
 
 use conformance::audit::report::{
-    Arrow, Class, Ending, Evidence, Figures, Finding, Findings, Holding, MAX_FINDINGS, Moment, Open, PolicyText,
-    Report, Trace, Unjudged, rules,
+    Arrow, Class, Ending, Evidence, Figures, Filter, Finding, Findings, Holding, Inputs, MAX_FINDINGS, Moment, Open,
+    PolicyText, Report, Trace, Unjudged, rules,
 };
 use pilot_core::codec::Digest;
 use pilot_core::value::Time;
@@ -25,16 +25,24 @@ pub(crate) fn conforming() -> Report {
         graph: graph.into(),
         records,
         period: Some((at(0), at(5_400))),
+        head: Some(format!("{records:064x}")),
         end,
     };
     let open = |records, bytes| Ending::Open(Open { records, bytes });
     Report {
         evidence: Evidence { witnessed: 212, signed: 64, attested: 9 },
-        found_openings: 2,
+        inputs: Inputs {
+            meshes: vec![3, 4],
+            operator: Some(format!("ed25519:{}", "5b".repeat(32))),
+            keys: 2,
+            openings: 2,
+            are_openings_found: true,
+            consents: 64,
+        },
         traces: vec![
             trace("alice", "indirect-subject", 1_730, Ending::Closed),
             trace("bob", "indirect-subject", 1_391, open(0, 0)),
-            Trace { period: None, ..trace("carol", "indirect-subject", 0, Ending::Unread) },
+            Trace { period: None, head: None, ..trace("carol", "indirect-subject", 0, Ending::Unread) },
             trace("mall-gate", "indirect-controller", 6_204, Ending::Closed),
             trace("registry", "repository", 88, Ending::Closed),
             trace("shop-gate", "indirect-controller", 2_955, open(3, 612)),
@@ -110,7 +118,7 @@ pub(crate) fn violating() -> Report {
         class,
         device: device.into(),
         record,
-        time: at(record * 3),
+        time: Some(at(record * 3)),
         rule: rule.into(),
         premise: premise.into(),
         text: text.into(),
@@ -189,7 +197,7 @@ pub(crate) fn unjudgeable() -> Report {
         class: Class::Integrity,
         device: "traces/unknown".into(),
         record: 0,
-        time: at(0),
+        time: None,
         rule: rules::SIGNATURE.into(),
         premise: "the key of mall-gate is not known".into(),
         text: "Nobody has said with which key mall-gate signs, so its trace cannot be believed.".into(),
@@ -197,6 +205,20 @@ pub(crate) fn unjudgeable() -> Report {
         chart: Vec::new(),
     };
     Report { findings: vec![found], ..Report::default() }
+}
+
+/// Nothing is wrong, but not everything could be judged, and that was asked for.
+pub(crate) fn strict() -> Report {
+    Report { is_strict: true, unjudged: violating().unjudged, ..conforming() }
+}
+
+/// What is wrong is elsewhere.
+pub(crate) fn filtered() -> Report {
+    Report {
+        filter: Filter { since: Some(at(3_600)), devices: vec!["mall-gate".into()] },
+        elsewhere: Findings { violations: 2, integrity: 0 },
+        ..conforming()
+    }
 }
 
 /// As many findings as a report shows, and more.
@@ -251,6 +273,8 @@ pub(crate) fn all() -> Vec<(&'static str, Report)> {
         ("conforming", conforming()),
         ("violating", violating()),
         ("unjudgeable", unjudgeable()),
+        ("strict", strict()),
+        ("filtered", filtered()),
         ("many", many()),
         ("hostile", hostile()),
         ("empty", Report::default()),

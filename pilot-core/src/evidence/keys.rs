@@ -11,7 +11,6 @@ use core::str::FromStr;
 use super::hex::{self, Hex};
 use crate::diagnostic::Quoted;
 
-const VERIFYING_PREFIX: &str = "ed25519:";
 const SEALING_PREFIX: &str = "x25519:";
 const SIGNATURE_PREFIX: &str = "ed25519-signature:";
 
@@ -86,6 +85,9 @@ fn parse<const N: usize>(text: &str, prefix: &'static str) -> Result<[u8; N], Ke
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
 impl VerifyingKey {
+    /// What its written form begins with.
+    pub const PREFIX: &str = "ed25519:";
+
     /// The key of these bytes; refused if they are no point, not its only form, or of small order.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, KeyError> {
         let [rest @ .., last] = *bytes;
@@ -180,7 +182,7 @@ impl Ord for VerifyingKey {
 
 impl fmt::Display for VerifyingKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{VERIFYING_PREFIX}{}", Hex(self.as_bytes()))
+        write!(out, "{}{}", Self::PREFIX, Hex(self.as_bytes()))
     }
 }
 
@@ -194,7 +196,7 @@ impl FromStr for VerifyingKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        Self::from_bytes(&parse(text, VERIFYING_PREFIX)?)
+        Self::from_bytes(&parse(text, VerifyingKey::PREFIX)?)
     }
 }
 

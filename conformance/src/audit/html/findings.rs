@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pilot_core::value::Time;
+
 use super::super::report::{Class, Finding, MAX_CHART, Report};
 use super::super::wording;
 use super::{chart, code, escape, name};
@@ -62,6 +64,11 @@ fn overview(report: &Report) -> String {
     )
 }
 
+fn time(time: Time) -> String {
+    let (datetime, time) = (escape(&rfc3339(time)), escape(&moment(time)));
+    format!("<dt>Time</dt><dd><time datetime=\"{datetime}\">{time}</time></dd>\n")
+}
+
 fn article(report: &Report, finding: &Finding, number: usize) -> String {
     let class = match finding.class {
         Class::Violation => "Violation",
@@ -81,15 +88,14 @@ fn article(report: &Report, finding: &Finding, number: usize) -> String {
         "<article id=\"finding-{number}\" class=\"finding\">\n<h3><span class=\"count\">No. {number}</span> {class}</h3>\n\
          <p class=\"sentence\">{text}</p>\n<dl class=\"facts\">\n\
          <dt>Device</dt><dd>{device}, record {record}</dd>\n\
-         <dt>Time</dt><dd><time datetime=\"{datetime}\">{time}</time></dd>\n\
+         {time}\
          <dt>Rule</dt><dd>{rule} {meaning}</dd>\n\
          <dt>Does not hold</dt><dd><code class=\"premise\">{premise}</code></dd>\n\
          {policy}</dl>\n{drawn}</article>\n",
         text = escape(&finding.text),
         device = name(&finding.device),
         record = finding.record,
-        datetime = escape(&rfc3339(finding.time)),
-        time = escape(&moment(finding.time)),
+        time = finding.time.map(time).unwrap_or_default(),
         rule = code(&finding.rule),
         premise = escape(&finding.premise),
     )

@@ -65,8 +65,9 @@ pub(super) fn traces(report: &Report) -> String {
     }
     let rows = report.traces.iter().map(|trace| {
         let period = trace.period.map(|(first, last)| format!("{}<br />{}", moment_cell(first), moment_cell(last)));
+        let head = trace.head.as_ref().map(|head| format!("<br /><small>head {head}</small>")).unwrap_or_default();
         vec![
-            format!("{}<br /><small>{}</small>", name(&trace.device), escape(&trace.directory)),
+            format!("{}<br /><small>{}</small>{head}", name(&trace.device), escape(&trace.directory)),
             escape(&trace.graph),
             grouped(trace.records),
             period.unwrap_or_default(),
@@ -95,6 +96,15 @@ fn ending(trace: &Trace) -> String {
         Ending::CopyOf(other) => format!("a copy of {}", escape(other)),
         Ending::Contradicts(other) => format!("<b>not judged</b>, contradicts {}", escape(other)),
     }
+}
+
+pub(super) fn inputs(report: &Report) -> String {
+    let lines = wording::inputs(&report.inputs);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let lines: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    section("inputs", "Judged with", &format!("<ul>\n{lines}</ul>\n"))
 }
 
 pub(super) fn holdings(report: &Report) -> String {
