@@ -79,8 +79,8 @@ pub struct Merge<'v> {
     awaited: Vec<Vec<usize>>,
     /// Everybody who waits, the earliest first.
     held: BTreeSet<(Time, usize)>,
-    /// Who has waited long enough.
-    is_patient: Vec<bool>,
+    /// For each trace, what its next note has waited for in vain.
+    given_up: Vec<Vec<Need>>,
 }
 
 /// When a note was made that waits, and what for.
@@ -103,7 +103,7 @@ impl<'v> Merge<'v> {
             waits: vec![None; traces],
             awaited: vec![Vec::new(); traces],
             held: BTreeSet::new(),
-            is_patient: vec![true; traces],
+            given_up: vec![Vec::new(); traces],
         }
     }
 
@@ -137,9 +137,8 @@ impl<'v> Merge<'v> {
             self.post.opens_next(at, *seen);
         }
         let next = note.map(|note| note.time);
-        if let (Some(known), Some(is_patient)) = (self.next.get_mut(at), self.is_patient.get_mut(at)) {
-            (*known, *is_patient) = (next, true);
-        }
+        self.next.get_mut(at).into_iter().for_each(|known| *known = next);
+        self.given_up.get_mut(at).into_iter().for_each(Vec::clear);
         next
     }
 
@@ -157,17 +156,16 @@ impl<'v> Merge<'v> {
             }
             let Some(Reverse((time, at))) = self.ready.peek().copied() else { return false };
             let Some(feed) = self.feeds.get_mut(at) else { return false };
-            let need = feed.peek().and_then(|note| self.post.need(note));
-            if let Some(need) = need.filter(|need| !self.post.is_met(need)) {
+            let may_come = |need: &Need, patience: u64| {
                 let sender = self.next.get(need.from).copied().flatten();
-                let patience = self.post.patience(&need);
-                let may_come = sender.is_some_and(|next| next.unix() <= time.unix().saturating_add(patience));
-                let is_patient = self.is_patient.get(at).copied().unwrap_or(false);
-                if may_come && is_patient && need.from != at {
-                    self.ready.pop();
-                    self.hold(at, Waiting { time, need });
-                    continue;
-                }
+                need.from != at
+                    && sender.is_some_and(|next| next.unix() <= time.unix().saturating_add(patience))
+                    && self.given_up.get(at).is_some_and(|given_up| !given_up.contains(need))
+            };
+            if let Some(need) = feed.peek().and_then(|note| self.post.need(note, may_come)) {
+                self.ready.pop();
+                self.hold(at, Waiting { time, need });
+                continue;
             }
             let mark = feed.notes.next().and_then(|note| self.post.handle(at, note, &feed.sheets));
             if let Some(mark) = mark {
@@ -221,29 +219,27 @@ impl<'v> Merge<'v> {
         self.ready.push(Reverse((time, at)));
     }
 
-    /// Whoever waits here, waits for somebody who waits, and so on in a circle. The one whose sender's clock is furthest ahead of
-    /// its own has the least to hope for, and waits no longer. The others may get what they wait for then.
+    /// Whoever waits here, waits for somebody who waits, and so on in a circle: something in it was never sent, or is missing.
+    /// Where it may be missing nobody is accused of anything, so there it is given up. Otherwise the one whose sender's clock is
+    /// furthest ahead of its own has the least to hope for. The others may get what they wait for then.
     fn give_up(&mut self, at: usize) {
         let (mut walked, mut next) = (Vec::new(), at);
         while let Some(Waiting { time, need }) = self.waits.get(next).copied().flatten() {
             let ahead = self.next.get(need.from).copied().flatten();
             let ahead = ahead.map_or(u64::MAX, |ahead| ahead.unix().saturating_sub(time.unix()));
-            walked.push((ahead, Reverse(next)));
+            walked.push((self.post.may_be_missing(&need, time), ahead, Reverse(next)));
             next = need.from;
-            if walked.len() >= MAX_WALK || walked.iter().any(|(_, Reverse(walked))| *walked == next) {
+            if walked.len() >= MAX_WALK || walked.iter().any(|(.., Reverse(walked))| *walked == next) {
                 break;
             }
         }
         // Those before the circle only wait for it.
-        let circle = walked.iter().position(|(_, Reverse(walked))| *walked == next).unwrap_or(0);
-        let Some((_, Reverse(vain))) = walked.get(circle..).and_then(|circle| circle.iter().max()).copied() else {
-            return;
-        };
-        let need = self.waits.get(vain).copied().flatten().map(|waiting| waiting.need);
-        if let Some(all) = need.and_then(|need| self.awaited.get_mut(need.from)) {
-            all.retain(|waiting| *waiting != vain);
-        }
-        self.is_patient.get_mut(vain).into_iter().for_each(|is_patient| *is_patient = false);
+        let circle = walked.iter().position(|(.., Reverse(walked))| *walked == next).unwrap_or(0);
+        let vain = walked.get(circle..).and_then(|circle| circle.iter().max()).map(|(.., Reverse(vain))| *vain);
+        let waiting = vain.and_then(|vain| Some((vain, self.waits.get(vain).copied().flatten()?)));
+        let Some((vain, Waiting { need, .. })) = waiting else { return };
+        self.awaited.get_mut(need.from).into_iter().for_each(|all| all.retain(|waiting| *waiting != vain));
+        self.given_up.get_mut(vain).into_iter().for_each(|given_up| given_up.push(need));
         self.release(vain);
     }
 }

@@ -59,15 +59,24 @@ impl Mark {
     }
 }
 
-/// What a record waits for: a message that a device sent whose trace is here.
+/// What a record waits for, from a device whose trace is here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    key: Key,
-    /// For an upload or a request: any other one of the same policy will do (S17).
-    vouch: Option<(DeviceId, PolicyId)>,
-    /// The place of the sender's trace.
+    what: Needed,
+    /// The place of that trace.
     pub from: usize,
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needed {
+    /// That it sends this. For an upload or a request any other one of the same policy will do (S17).
+    Message(Key, Option<(DeviceId, PolicyId)>),
+    /// That it says that it works under this policy. The message that tells of it comes after that, but may be missing.
+    Voucher((DeviceId, PolicyId)),
+}
+
+/// No moment is later.
+const NEVER: Time = Time::from_unix(u64::MAX);
 
 /// How a trace stands, as far as the other end of its messages is concerned.
 #[derive(Debug)]
@@ -76,8 +85,8 @@ struct Standing {
     /// Until when it is sealed, and whether it was closed there.
     until: Time,
     is_closed: bool,
-    /// The beginning is missing, and no run has begun since.
-    is_unknown: bool,
+    /// If the beginning is missing: until when nothing is known of the device, which is when another run has begun.
+    unknown_until: Option<Time>,
     is_resuming: bool,
     last: Last,
     /// The next thing that concerns others is the beginning of another run, this one was not closed, and this is the time of
@@ -115,7 +124,7 @@ impl<'v> Post<'v> {
             device: trace.device().and_then(|name| facts.device(name)),
             until: trace.period.1,
             is_closed: trace.is_closed(),
-            is_unknown: trace.standing.first != 0,
+            unknown_until: (trace.standing.first != 0).then_some(NEVER),
             is_resuming: false,
             last: Last::default(),
             interrupted_at: None,
@@ -125,22 +134,45 @@ impl<'v> Post<'v> {
         Self { facts, standings, mail: Mail::default(), vouched: HashSet::new() }
     }
 
-    /// What a record waits for, if anything: who received something comes after who sent it.
-    pub fn need(&self, note: &Note) -> Option<Need> {
-        let Deed::Receive(Arrival { key, from, vouch, .. }) = &note.deed else { return None };
-        let vouch = vouch.and_then(|(device, policy)| device.zip(policy));
-        Some(Need { key: (*key)?, vouch, from: (*from)? })
+    /// What a record waits for that is not here yet, and `may_come`: who received something comes after who sent it.
+    pub fn need(&self, note: &Note, may_come: impl Fn(&Need, u64) -> bool) -> Option<Need> {
+        let (message, offers) = match &note.deed {
+            Deed::Receive(Arrival { key, from, vouch, offers, .. }) => {
+                let vouch = vouch.and_then(|(device, policy)| device.zip(policy));
+                let message = key.zip(*from).map(|(key, from)| Need { what: Needed::Message(key, vouch), from });
+                (message, offers)
+            }
+            Deed::Restore(offers) => (None, offers),
+            _ => return None,
+        };
+        let voucher = |(device, policy): &Offered| {
+            let from = self.facts.trace((*device)?)?;
+            Some(Need { what: Needed::Voucher(device.zip(*policy)?), from })
+        };
+        let mut needs = message.into_iter().chain(offers.iter().filter_map(voucher));
+        needs.find(|need| !self.is_met(need) && may_come(need, self.patience(need)))
     }
 
     /// Whether what a record waits for is here.
     pub fn is_met(&self, need: &Need) -> bool {
-        self.mail.has(&need.key)
+        match &need.what {
+            Needed::Message(key, _) => self.mail.has(key),
+            Needed::Voucher(vouch) => self.vouched.contains(vouch),
+        }
     }
 
     /// For how many seconds of the sender's clock a record waits for what it needs. One for which somebody has vouched already
     /// can do without, and waits only for what comes before it.
     pub fn patience(&self, need: &Need) -> u64 {
-        if need.vouch.is_some_and(|vouch| self.vouched.contains(&vouch)) { 0 } else { CLOCK_SKEW }
+        match &need.what {
+            Needed::Message(_, Some(vouch)) if self.vouched.contains(vouch) => 0,
+            Needed::Message(..) | Needed::Voucher(_) => CLOCK_SKEW,
+        }
+    }
+
+    /// Whether nothing follows if what was waited for does not come, because it may be missing from its sender's trace.
+    pub fn may_be_missing(&self, need: &Need, time: Time) -> bool {
+        self.gap(need.from, time).is_some()
     }
 
     /// A record of a trace has its turn: what leaves is under way from now on, and what arrives is looked up.
@@ -170,7 +202,7 @@ impl<'v> Post<'v> {
         match deed {
             Deed::Resume(published) => {
                 standing.is_resuming = true;
-                if let (true, Some(device)) = (standing.is_unknown, standing.device) {
+                if let (Some(NEVER), Some(device)) = (standing.unknown_until, standing.device) {
                     // Nobody can tell when it was published.
                     self.vouched.extend(published.iter().map(|policy| (device, *policy)));
                 }
@@ -189,8 +221,8 @@ impl<'v> Post<'v> {
             }
             Deed::Begun | Deed::Restore(_) | Deed::Send(_) | Deed::Receive(_) => {}
         }
-        if std::mem::take(&mut standing.is_resuming) {
-            standing.is_unknown = false;
+        if std::mem::take(&mut standing.is_resuming) && standing.unknown_until == Some(NEVER) {
+            standing.unknown_until = Some(time);
         }
     }
 
@@ -233,14 +265,13 @@ impl<'v> Post<'v> {
             return Origin::Uploaded(None);
         }
         // That a message is not in the trace of its sender says something only if nothing is missing there.
-        let why = self.gap(from, time).or_else(|| self.interruption(from, time));
-        why.map_or(Origin::Missing, |why| Origin::Unjudged(ENDS, why))
+        self.gap(from, time).map_or(Origin::Missing, |why| Origin::Unjudged(ENDS, why))
     }
 
     /// Why something that happened by this time may be missing from a trace.
     fn gap(&self, from: usize, time: Time) -> Option<&'static str> {
         let standing = self.standings.get(from)?;
-        if standing.is_unknown {
+        if standing.unknown_until.is_some_and(|until| time.unix() <= until.unix().saturating_add(CLOCK_SKEW)) {
             Some("the beginning of the sender's trace is missing")
         } else if !standing.is_closed && time.unix().saturating_add(CLOCK_SKEW) >= standing.until.unix() {
             Some("the sender's trace is open or damaged at its end")
@@ -249,7 +280,7 @@ impl<'v> Post<'v> {
         } else if self.mail.forgotten > 0 {
             Some("too many messages were under way")
         } else {
-            None
+            self.interruption(from, time)
         }
     }
 
