@@ -79,7 +79,7 @@ fn say_whether_flat(what: &str, rates: impl Iterator<Item = f64>) {
 fn measure(events: u64, times: u32) -> Figures {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("mesh");
-    let settings = Settings { subjects: SUBJECTS, controllers: CONTROLLERS, events, seed: 1, file_bytes: 64 << 20 };
+    let settings = Settings { subjects: SUBJECTS, controllers: CONTROLLERS, events, ..Settings::default() };
     let made = simulate(&settings, &root, |_| {}).unwrap();
     let given = Given { operator: Some(root.join("operator.pub")), ..Given::default() };
     let (mut seconds, mut cpu) = (f64::INFINITY, f64::INFINITY);

@@ -35,6 +35,7 @@ pub mod post;
 pub mod replay;
 pub mod report;
 mod runs;
+mod scout;
 pub mod seal;
 pub mod sources;
 pub mod text;

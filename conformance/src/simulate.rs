@@ -63,13 +63,15 @@ pub struct Settings {
     pub events: u64,
     /// What everything random comes from.
     pub seed: u64,
+    /// By how many seconds clocks differ at most.
+    pub clock_skew: u64,
     /// How many bytes a file of a trace has before the next one is begun; daemons have [`MAX_FILE_BYTES`].
     pub file_bytes: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { subjects: 100, controllers: 8, events: 100_000, seed: 1, file_bytes: MAX_FILE_BYTES }
+        Self { subjects: 100, controllers: 8, events: 100_000, seed: 1, clock_skew: 0, file_bytes: MAX_FILE_BYTES }
     }
 }
 

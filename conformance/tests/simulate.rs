@@ -20,8 +20,10 @@ use pilot_core::semantics::Epoch;
 use pilot_core::value::Time;
 use zeroize::Zeroizing;
 
-const SMALL: Settings = Settings { subjects: 12, controllers: 5, events: 6_000, seed: 7, file_bytes: 64 << 10 };
-const MEDIUM: Settings = Settings { subjects: 40, controllers: 8, events: 60_000, seed: 3, file_bytes: 64 << 20 };
+const SMALL: Settings =
+    Settings { subjects: 12, controllers: 5, events: 6_000, seed: 7, clock_skew: 0, file_bytes: 64 << 10 };
+const MEDIUM: Settings =
+    Settings { subjects: 40, controllers: 8, events: 60_000, seed: 3, clock_skew: 0, file_bytes: 64 << 20 };
 
 fn simulated(settings: Settings) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();

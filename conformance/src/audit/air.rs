@@ -21,7 +21,7 @@ const MAX_BETWEEN_TWO: usize = 1 << 13;
 const BROADCAST_SECONDS: u64 = (1 + Epoch::WINDOW) * Epoch::SECONDS + 3 * CLOCK_SKEW;
 
 /// By what both ends of a broadcast are known to belong together, for a radio frame has no id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Broadcast {
     /// Whose item it brings.
     pub owner: DeviceId,

@@ -32,6 +32,7 @@ use super::note::{Entry, Notes, Scribe, Tie};
 use super::post::{Mark, Post};
 use super::replay::Replay;
 use super::report::Filter;
+use super::scout::Scouts;
 use super::seal::Sealed;
 use super::world::World;
 
@@ -88,7 +89,7 @@ pub fn judge_all<'v>(
     let shares = shares(traces, count);
     let hall = Hall {
         merge: Mutex::new(Merging {
-            merge: Merge::new(Post::new(traces, facts), traces.len()),
+            merge: Merge::new(Post::new(traces, facts), Scouts::new(traces, facts), traces.len()),
             marks: (0..count).map(|_| Vec::new()).collect(),
         }),
         trays: traces.iter().map(|_| Mutex::default()).collect(),

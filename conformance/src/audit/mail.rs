@@ -28,7 +28,7 @@ pub const CLOCK_SKEW: u64 = 240;
 const KEPT_SECONDS: u64 = 3_600;
 
 /// By what the two ends of a message are known to belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
     /// It came in an envelope.
     Envelope(Envelope),

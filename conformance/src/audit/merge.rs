@@ -15,6 +15,7 @@ use pilot_core::value::Time;
 use super::mail::{CLOCK_SKEW, Sheets};
 use super::note::{Deed, Note, Notes};
 use super::post::{Mark, Need, Post};
+use super::scout::Scouts;
 
 /// How far it is looked for who waits in vain. Where more wait for each other in a row, it is one of the first.
 const MAX_WALK: usize = 64;
@@ -66,6 +67,7 @@ impl Feed {
 /// The order, as far as it has come.
 pub struct Merge<'v> {
     post: Post<'v>,
+    scouts: Scouts<'v>,
     feeds: Vec<Feed>,
     /// Traces of which it is not known what comes next. Until it is, nothing has its turn.
     unknown: Vec<usize>,
@@ -92,10 +94,11 @@ struct Waiting {
 
 impl<'v> Merge<'v> {
     /// Nothing has had its turn yet.
-    pub fn new(post: Post<'v>, traces: usize) -> Self {
+    pub fn new(post: Post<'v>, scouts: Scouts<'v>, traces: usize) -> Self {
         let feed = |_| Feed { notes: Vec::new().into_iter(), sheets: Sheets::default(), is_over: false };
         Self {
             post,
+            scouts,
             feeds: (0..traces).map(feed).collect(),
             unknown: (0..traces).collect(),
             next: vec![None; traces],
@@ -156,13 +159,13 @@ impl<'v> Merge<'v> {
             }
             let Some(Reverse((time, at))) = self.ready.peek().copied() else { return false };
             let Some(feed) = self.feeds.get_mut(at) else { return false };
-            let may_come = |need: &Need, patience: u64| {
+            let may_come = |need: &Need| {
                 let sender = self.next.get(need.from).copied().flatten();
                 need.from != at
-                    && sender.is_some_and(|next| next.unix() <= time.unix().saturating_add(patience))
+                    && sender.is_some_and(|next| next.unix() <= time.unix().saturating_add(CLOCK_SKEW))
                     && self.given_up.get(at).is_some_and(|given_up| !given_up.contains(need))
             };
-            if let Some(need) = feed.peek().and_then(|note| self.post.need(note, may_come)) {
+            if let Some(need) = feed.peek().and_then(|note| self.post.need(at, note, may_come)) {
                 self.ready.pop();
                 self.hold(at, Waiting { time, need });
                 continue;
@@ -198,7 +201,7 @@ impl<'v> Merge<'v> {
         let Some(all) = self.awaited.get_mut(at).filter(|all| !all.is_empty()) else { return };
         for trace in std::mem::take(all) {
             let Some(Waiting { time, need }) = self.waits.get(trace).copied().flatten() else { continue };
-            let until = time.unix().saturating_add(self.post.patience(&need));
+            let until = time.unix().saturating_add(CLOCK_SKEW);
             if self.post.is_met(&need) || next.is_none_or(|next| next.unix() > until) {
                 self.release(trace);
             } else if let Some(all) = self.awaited.get_mut(at) {
@@ -219,15 +222,18 @@ impl<'v> Merge<'v> {
         self.ready.push(Reverse((time, at)));
     }
 
-    /// Whoever waits here, waits for somebody who waits, and so on in a circle: something in it was never sent, or is missing.
-    /// Where it may be missing nobody is accused of anything, so there it is given up. Otherwise the one whose sender's clock is
-    /// furthest ahead of its own has the least to hope for. The others may get what they wait for then.
+    /// Whoever waits here, waits for somebody who waits, and so on in a circle: something in it does not come, and is given up. The
+    /// others may get what they wait for then.
+    ///
+    /// If all of it comes, somebody has received something before it was sent, and nobody can tell who. Then it is given up where
+    /// nothing follows from that, or else where the sender's clock is furthest ahead.
     fn give_up(&mut self, at: usize) {
         let (mut walked, mut next) = (Vec::new(), at);
         while let Some(Waiting { time, need }) = self.waits.get(next).copied().flatten() {
             let ahead = self.next.get(need.from).copied().flatten();
             let ahead = ahead.map_or(u64::MAX, |ahead| ahead.unix().saturating_sub(time.unix()));
-            walked.push((self.post.may_be_missing(&need, time), ahead, Reverse(next)));
+            let is_vain = !self.scouts.will_come(&need, time);
+            walked.push((is_vain, self.post.may_be_missing(&need, time), ahead, Reverse(next)));
             next = need.from;
             if walked.len() >= MAX_WALK || walked.iter().any(|(.., Reverse(walked))| *walked == next) {
                 break;

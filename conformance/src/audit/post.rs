@@ -62,15 +62,17 @@ impl Mark {
 /// What a record waits for, from a device whose trace is here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    what: Needed,
+    /// What it is.
+    pub what: Needed,
     /// The place of that trace.
     pub from: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Needed {
-    /// That it sends this. For an upload or a request any other one of the same policy will do (S17).
-    Message(Key, Option<(DeviceId, PolicyId)>),
+/// What a record can wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Needed {
+    /// That it sends this.
+    Message(Key),
     /// That it says that it works under this policy. The message that tells of it comes after that, but may be missing.
     Voucher((DeviceId, PolicyId)),
 }
@@ -135,11 +137,14 @@ impl<'v> Post<'v> {
     }
 
     /// What a record waits for that is not here yet, and `may_come`: who received something comes after who sent it.
-    pub fn need(&self, note: &Note, may_come: impl Fn(&Need, u64) -> bool) -> Option<Need> {
+    pub fn need(&self, at: usize, note: &Note, may_come: impl Fn(&Need) -> bool) -> Option<Need> {
+        let device = self.standings.get(at).and_then(|standing| standing.device);
+        let is_for_others = |key: &Key| matches!(key, Key::Broadcast(broadcast) if Some(broadcast.receiver) != device);
         let (message, offers) = match &note.deed {
-            Deed::Receive(Arrival { key, from, vouch, offers, .. }) => {
-                let vouch = vouch.and_then(|(device, policy)| device.zip(policy));
-                let message = key.zip(*from).map(|(key, from)| Need { what: Needed::Message(key, vouch), from });
+            Deed::Receive(Arrival { key, from, offers, .. }) => {
+                // Whoever took what was released to somebody else did wrong whenever that was.
+                let key = key.filter(|key| !is_for_others(key));
+                let message = key.zip(*from).map(|(key, from)| Need { what: Needed::Message(key), from });
                 (message, offers)
             }
             Deed::Restore(offers) => (None, offers),
@@ -150,23 +155,14 @@ impl<'v> Post<'v> {
             Some(Need { what: Needed::Voucher(device.zip(*policy)?), from })
         };
         let mut needs = message.into_iter().chain(offers.iter().filter_map(voucher));
-        needs.find(|need| !self.is_met(need) && may_come(need, self.patience(need)))
+        needs.find(|need| !self.is_met(need) && may_come(need))
     }
 
     /// Whether what a record waits for is here.
     pub fn is_met(&self, need: &Need) -> bool {
         match &need.what {
-            Needed::Message(key, _) => self.mail.has(key),
+            Needed::Message(key) => self.mail.has(key),
             Needed::Voucher(vouch) => self.vouched.contains(vouch),
-        }
-    }
-
-    /// For how many seconds of the sender's clock a record waits for what it needs. One for which somebody has vouched already
-    /// can do without, and waits only for what comes before it.
-    pub fn patience(&self, need: &Need) -> u64 {
-        match &need.what {
-            Needed::Message(_, Some(vouch)) if self.vouched.contains(vouch) => 0,
-            Needed::Message(..) | Needed::Voucher(_) => CLOCK_SKEW,
         }
     }
 

@@ -7,6 +7,8 @@ use clap::Args;
 use conformance::simulate::{MAX_CONTROLLERS, MAX_FILE_BYTES, MAX_SUBJECTS, Settings, simulate};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
+use pilot_core::evidence::mesh::CLOCK_TOLERANCE;
+
 use super::{CommandError, print};
 
 /// Make conforming traces of any size, by driving the real graphs
@@ -30,6 +32,9 @@ pub(crate) struct Simulate {
     /// What everything random comes from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// By how many seconds clocks differ at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=CLOCK_TOLERANCE))]
+    clock_skew: u64,
     /// Bytes of a trace's file after which the next one is begun
     #[arg(long, value_name = "N", default_value_t = MAX_FILE_BYTES, value_parser = clap::value_parser!(u64).range(1..))]
     file_bytes: u64,
@@ -40,12 +45,13 @@ pub(crate) struct Simulate {
 
 impl Simulate {
     pub(crate) fn run(&self) -> Result<u8, CommandError> {
-        let Self { subjects, controllers, events, seed, file_bytes, out } = self;
+        let Self { subjects, controllers, events, seed, clock_skew, file_bytes, out } = self;
         let settings = Settings {
             subjects: *subjects,
             controllers: *controllers,
             events: *events,
             seed: *seed,
+            clock_skew: *clock_skew,
             file_bytes: *file_bytes,
         };
         // Shown on a terminal only.

@@ -47,9 +47,27 @@ pub struct Letter {
     pub instance: usize,
 }
 
-/// The tasks to come.
+impl Task {
+    /// Who does it.
+    pub fn device(&self) -> DeviceId {
+        match self {
+            Self::Wake(device)
+            | Self::Publish(device)
+            | Self::Retire(device, _)
+            | Self::Sweep(device)
+            | Self::Ask(device)
+            | Self::Forget(device, _)
+            | Self::Start(device) => *device,
+            Self::Deliver(letter) => letter.to,
+        }
+    }
+}
+
+/// The tasks to come. Whoever is at work says when, by its own clock.
 #[derive(Default)]
 pub struct Agenda {
+    /// How many seconds the clock of whoever is at work is ahead.
+    pub ahead: u64,
     /// What is left of this second.
     now: (Time, VecDeque<Task>),
     seconds: BTreeMap<Time, VecDeque<Task>>,
@@ -58,12 +76,18 @@ pub struct Agenda {
 impl Agenda {
     /// A task for a moment that is not over.
     pub fn at(&mut self, time: Time, task: Task) {
+        let time = Time::from_unix(time.unix().saturating_sub(self.ahead)).max(self.now.0);
         self.seconds.entry(time).or_default().push_back(task);
     }
 
     /// A task some seconds from now.
     pub fn after(&mut self, seconds: u64, now: Time, task: Task) {
         self.at(later(now, seconds), task);
+    }
+
+    /// What time it is.
+    pub const fn now(&self) -> Time {
+        self.now.0
     }
 
     /// The next task, and when it is done.

@@ -18,9 +18,11 @@ impl World<'_> {
     /// offers, which she restores.
     pub(super) fn stop(&mut self, device: DeviceId, now: Time) -> Result<(), SimulateError> {
         let is_crash = self.one_in(3);
+        let clock = self.clock(device, self.agenda.now());
         let Some(actor) = self.actors.get_mut(device.index()).filter(|actor| actor.is_up) else { return Ok(()) };
         if !is_crash {
-            actor.trace.close(false, now)?;
+            // Somebody else may have made it stop.
+            actor.trace.close(false, clock)?;
         }
         (actor.is_up, actor.is_closed) = (false, !is_crash);
         let (state, memory) = (&mut actor.device.state, &mut actor.device.memory);

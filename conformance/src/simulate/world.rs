@@ -13,7 +13,7 @@ use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, Id as _};
 
 use super::actor::{Actor, Envelope, Setting};
-use super::agenda::{Agenda, Letter, Task};
+use super::agenda::{Agenda, Letter, Task, later};
 use super::cast::{Cast, derive};
 use super::controller::Controller;
 use super::offers::Wishes;
@@ -74,6 +74,8 @@ pub(super) struct World<'c> {
     pub(super) pace: Pace,
     pub(super) repository: DeviceId,
     pub(super) controllers: Vec<DeviceId>,
+    /// How many seconds the clock of each device is ahead.
+    ahead: Vec<u64>,
     seed: u64,
     steps: u64,
     connections: u64,
@@ -102,6 +104,8 @@ impl<'c> World<'c> {
         let repository = DeviceId::from_index(0);
         let contacts = Contacts { repository: Some(repository), sources: Vec::new() };
         let judge = Judge::new(&cast.vocabulary);
+        let mut clocks = Rng::with_seed(settings.seed);
+        let ahead = cast.devices.iter().map(|_| clocks.u64(..=settings.clock_skew)).collect();
         Ok(Self {
             setting: Setting { cast, judge, policies, contacts, statements: HashMap::new() },
             actors,
@@ -112,6 +116,7 @@ impl<'c> World<'c> {
             pace: Pace::new(settings),
             repository,
             controllers: cast.controllers().collect(),
+            ahead,
             seed: settings.seed,
             steps: 0,
             connections: 0,
@@ -123,9 +128,15 @@ impl<'c> World<'c> {
         self.steps
     }
 
+    /// What a device's clock shows.
+    pub(super) fn clock(&self, device: DeviceId, now: Time) -> Time {
+        later(now, self.ahead.get(device.index()).copied().unwrap_or_default())
+    }
+
     /// Everybody's first run.
     pub(super) fn begin(&mut self, now: Time) -> Result<(), SimulateError> {
-        self.start(self.repository, now)?;
+        self.perform(Task::Start(self.repository), now)?;
+        self.agenda.ahead = 0;
         for member in self.setting.cast.devices.iter().skip(1) {
             self.agenda.after(self.rng.u64(..=BEGIN_SECONDS), now, Task::Start(member.id));
         }
@@ -133,6 +144,9 @@ impl<'c> World<'c> {
     }
 
     pub(super) fn perform(&mut self, task: Task, now: Time) -> Result<(), SimulateError> {
+        let local = self.clock(task.device(), now);
+        self.agenda.ahead = local.unix().saturating_sub(now.unix());
+        let now = local;
         match task {
             Task::Wake(subject) => self.wake(subject, now),
             Task::Publish(controller) => self.publish(controller, now),
@@ -149,7 +163,8 @@ impl<'c> World<'c> {
     pub(super) fn end(mut self, now: Time) -> Result<Figures, SimulateError> {
         let seconds = now.unix().saturating_sub(START.unix());
         let mut figures = Figures { steps: self.steps, seconds, ..Figures::default() };
-        for actor in &mut self.actors {
+        for (actor, ahead) in self.actors.iter_mut().zip(&self.ahead) {
+            let now = later(now, *ahead);
             if !actor.is_up && !actor.is_closed {
                 actor.begin(&self.setting, now)?;
             }

@@ -1,7 +1,9 @@
 //! No false alarms.
 
-use conformance::audit::report::{Evidence, Verdict};
+use conformance::audit::report::{Evidence, Unjudged, Verdict};
 use conformance::audit::text;
+use conformance::simulate::Settings;
+use pilot_core::evidence::mesh::CLOCK_TOLERANCE;
 
 use super::support::{Mesh, audited, conform};
 
@@ -17,6 +19,21 @@ fn conforming_traces_conform() {
         let Evidence { witnessed, signed, attested } = report.evidence;
         assert!(witnessed > 0 && signed == 0 && attested == 0, "seed {seed}: {:?}", report.evidence);
         assert_eq!(report.figures.steps, report.timeline.iter().map(|moment| moment.steps).sum::<u64>());
+    }
+}
+
+/// Devices' clocks differ, as much as the protocol allows: nothing is found, and nothing is left unjudged but who has asked
+/// anonymously, before she did by the clock of who was asked.
+#[test]
+fn clocks_may_differ() {
+    for (seed, clock_skew) in (1..).zip([3, 30, 60, 90, CLOCK_TOLERANCE, CLOCK_TOLERANCE]) {
+        let settings =
+            Settings { subjects: 20, controllers: 5, events: 20_000, seed, clock_skew, ..Settings::default() };
+        let report = audited(&Mesh::of(settings).root());
+        assert_eq!(report.verdict(), Verdict::Conforms, "{clock_skew} s apart: {}", text::text(&report));
+        let is_anonymous = |unjudged: &Unjudged| unjudged.why.starts_with("the sender is anonymous");
+        assert!(report.unjudged.iter().all(is_anonymous), "{clock_skew} s apart: {}", text::text(&report));
+        assert!(report.evidence.witnessed > 0 && report.evidence.attested == 0, "{:?}", report.evidence);
     }
 }
 

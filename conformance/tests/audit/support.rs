@@ -23,8 +23,12 @@ impl Mesh {
 
     /// The same, with files of another size.
     pub(crate) fn with_files_of(subjects: u32, controllers: u32, events: u64, seed: u64, file_bytes: u64) -> Self {
+        Self::of(Settings { subjects, controllers, events, seed, file_bytes, ..Settings::default() })
+    }
+
+    /// Of any kind.
+    pub(crate) fn of(settings: Settings) -> Self {
         let directory = TempDir::new().unwrap();
-        let settings = Settings { subjects, controllers, events, seed, file_bytes };
         simulate(&settings, &directory.path().join("mesh"), |_| {}).unwrap();
         Self { directory }
     }
