@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 use pilot_core::codec::{self, Digest};
 use pilot_core::evidence::mesh::{FrameTag, Role};
 use pilot_core::evidence::trace::PolicyBytes;
@@ -12,9 +12,11 @@ use pilot_core::evidence::trace::action::Word;
 use pilot_core::evidence::{DeviceName, Pseudonym};
 use pilot_core::policy::Choice;
 use pilot_core::semantics::{Policies, PolicyId};
+use pilot_core::value::Time;
 use pilot_core::vocabulary::{DataType, DeviceId, Directory, Id as _, Vocabulary};
 
 use super::consents::Consents;
+use super::mail::CLOCK_SKEW;
 use super::seal::Sealed;
 use super::sources::{Opening, Sources};
 
@@ -46,8 +48,10 @@ pub struct Facts<'v> {
     opened: HashMap<Pseudonym, u32>,
     /// The devices of the openings, by their numbers.
     owners: Vec<DeviceId>,
-    /// Which trace is whose.
-    traces: HashMap<DeviceId, usize>,
+    /// Which traces are whose, and when they begin: a device that got a new key has begun anew. In their order.
+    traces: HashMap<DeviceId, Vec<(Time, usize)>>,
+    /// Those of them that are not the first of their devices.
+    later: HashSet<usize>,
     /// What subjects have signed.
     pub consents: Consents,
 }
@@ -71,6 +75,7 @@ impl<'v> Facts<'v> {
             opened: HashMap::new(),
             owners: Vec::new(),
             traces: HashMap::new(),
+            later: HashSet::new(),
             consents: Consents::of(sources),
         };
         for device in sources.meshes.iter().rev().flat_map(|mesh| mesh.file.devices()) {
@@ -92,7 +97,11 @@ impl<'v> Facts<'v> {
         for (at, trace) in traces.iter().enumerate() {
             let Some(name) = trace.device() else { continue };
             let id = facts.enrol(name);
-            facts.traces.entry(id).or_insert(at);
+            facts.traces.entry(id).or_default().push((trace.period.0, at));
+        }
+        for traces in facts.traces.values_mut() {
+            traces.sort_unstable();
+            facts.later.extend(traces.iter().skip(1).map(|(_, at)| *at));
         }
         for (digest, bytes) in found {
             facts.learn(*digest, bytes);
@@ -166,9 +175,17 @@ impl<'v> Facts<'v> {
         &self.directory
     }
 
-    /// The place of a device's trace, if it is here.
-    pub fn trace(&self, device: DeviceId) -> Option<usize> {
-        self.traces.get(&device).copied()
+    /// The place of the trace, if it is here, that has what a device did at this time, by somebody else's clock.
+    pub fn trace(&self, device: DeviceId, time: Time) -> Option<usize> {
+        let traces = self.traces.get(&device)?;
+        let begun =
+            traces.iter().rev().find(|(begin, _)| *begin <= Time::from_unix(time.unix().saturating_add(CLOCK_SKEW)));
+        begun.or(traces.first()).map(|(_, at)| *at)
+    }
+
+    /// Whether the device of this trace has an earlier one.
+    pub fn has_begun_anew(&self, trace: usize) -> bool {
+        self.later.contains(&trace)
     }
 
     /// The number of a policy; `None` if no trace has it, or the vocabulary lacks a word of it.

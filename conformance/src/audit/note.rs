@@ -191,7 +191,7 @@ impl Scribe {
             }
             Action::Receive(message, _) => {
                 (tie, named) = (Tie::Arrives, Named::of(message, &mut self.known, facts));
-                Some(Deed::Receive(arrival(message, &named, facts)))
+                Some(Deed::Receive(arrival(message, &named, time, facts)))
             }
             Action::Restore { offers, .. } => {
                 tie = Tie::Arrives;
@@ -296,10 +296,10 @@ impl Named {
     }
 }
 
-fn arrival(message: &Message, named: &Named, facts: &Facts<'_>) -> Arrival {
+fn arrival(message: &Message, named: &Named, time: Time, facts: &Facts<'_>) -> Arrival {
     let opened = message.pseudonym().and_then(|pseudonym| facts.opening(pseudonym));
     let from = match whom(&message.sender, named.sender, opened) {
-        Whom::Known(sender) => facts.trace(sender),
+        Whom::Known(sender) => facts.trace(sender, time),
         Whom::Unknown | Whom::Anonymous => None,
     };
     let (vouch, offers) = match &message.body {

@@ -122,7 +122,7 @@ pub struct Post<'v> {
 impl<'v> Post<'v> {
     /// Nothing is under way.
     pub fn new(traces: &[Sealed], facts: &'v Facts<'v>) -> Self {
-        let standing = |trace: &Sealed| Standing {
+        let standing = |(at, trace): (usize, &Sealed)| Standing {
             device: trace.device().and_then(|name| facts.device(name)),
             until: trace.period.1,
             is_closed: trace.is_closed(),
@@ -130,9 +130,10 @@ impl<'v> Post<'v> {
             is_resuming: false,
             last: Last::default(),
             interrupted_at: None,
-            gaps: Vec::new(),
+            // A device may have ended another trace then.
+            gaps: if facts.has_begun_anew(at) { vec![(trace.period.0, trace.period.0)] } else { Vec::new() },
         };
-        let standings = traces.iter().map(standing).collect();
+        let standings = traces.iter().enumerate().map(standing).collect();
         Self { facts, standings, mail: Mail::default(), vouched: HashSet::new() }
     }
 
@@ -151,7 +152,7 @@ impl<'v> Post<'v> {
             _ => return None,
         };
         let voucher = |(device, policy): &Offered| {
-            let from = self.facts.trace((*device)?)?;
+            let from = self.facts.trace((*device)?, note.time)?;
             Some(Need { what: Needed::Voucher(device.zip(*policy)?), from })
         };
         let mut needs = message.into_iter().chain(offers.iter().filter_map(voucher));
@@ -299,7 +300,7 @@ impl<'v> Post<'v> {
             if device.zip(*policy).is_some_and(|offer| self.vouched.contains(&offer)) {
                 return Voucher::Given;
             }
-            let why = match device.and_then(|device| self.facts.trace(device)) {
+            let why = match device.and_then(|device| self.facts.trace(device, time)) {
                 None => Some("the controller's trace is not here"),
                 Some(from) => self.gap(from, time),
             };

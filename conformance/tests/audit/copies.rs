@@ -3,10 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use conformance::audit::report::{Report, Verdict, rules};
+use conformance::audit::sources::Given;
 use conformance::audit::{json, text};
-use pilot_core::evidence::trace::frame;
+use conformance::keys::Keys;
+use conformance::simulate::{START, Settings};
+use pilot_core::evidence::trace::{Chain, Content, Elided, GraphName, Open, frame};
+use pilot_core::evidence::{DeviceName, MeshDraft};
+use pilot_core::graphs::INDIRECT_CONTROLLER;
+use pilot_core::value::Time;
 
-use super::support::{Mesh, audited, copy};
+use super::support::{Mesh, audited, audited_with, copy};
 
 /// The last file of a trace.
 fn last_file(trace: &Path) -> PathBuf {
@@ -71,6 +77,47 @@ fn others(report: &Report, end: &str) -> Vec<String> {
     let report = json::json(report);
     let traces = report["traces"].as_array().unwrap().iter().filter(|trace| trace["end"] == end);
     traces.map(|trace| trace["other"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A device that got a new key has begun anew. What it sent is looked for in the trace that it had then.
+#[test]
+fn a_device_with_a_new_key() {
+    // Clocks differ, so what arrives must wait for what was sent.
+    let settings =
+        Settings { subjects: 6, controllers: 3, events: 6_000, seed: 35, clock_skew: 120, ..Settings::default() };
+    let mesh = Mesh::of(settings);
+    let root = mesh.root();
+    let alone = audited(&root);
+    let end = alone.traces.iter().filter_map(|trace| trace.period).map(|(_, last)| last.unix()).max().unwrap();
+    let listed = MeshDraft::from_toml(&std::fs::read_to_string(root.join("mesh.toml")).unwrap()).unwrap();
+    let meshes = [root.join("mesh.toml"), mesh.beside("mesh-with-another-key.toml")];
+    // Before and after, whichever key comes first.
+    for (serial, start) in [(0, START.unix() - 1_000), (2, end + 1_000)] {
+        for secret in 1..=6 {
+            let keys = Keys::new(&[secret; 32], [secret; 32]);
+            let mut with_another_key = MeshDraft { serial, ..listed.clone() };
+            let gate = with_another_key.devices.iter_mut().find(|device| device.name.as_str() == "gate-000").unwrap();
+            gate.signing_key = keys.verifying_key();
+            std::fs::write(&meshes[1], with_another_key.to_toml().unwrap()).unwrap();
+
+            let (mut chain, name) = (Chain::new(), DeviceName::new("gate-000").unwrap());
+            let graphs = vec![GraphName::of(&INDIRECT_CONTROLLER)];
+            let open = Open { device: name.clone(), mesh_serial: serial, torn: 0, graphs };
+            let contents = [Content::Open(open), Content::Resume(Box::default())];
+            let mut bytes = contents.map(|content| chain.append(Time::from_unix(start), content).unwrap()).concat();
+            let closed = Time::from_unix(start + 10);
+            bytes.extend(chain.close(closed, &name, Elided::default(), false, &keys.signing).unwrap());
+            let trace = mesh.beside(&format!("another-{serial}-{secret}"));
+            std::fs::create_dir(&trace).unwrap();
+            std::fs::write(trace.join("trace-00000000.cborseq"), bytes).unwrap();
+
+            let given = Given { meshes: meshes.to_vec(), ..Given::default() };
+            let report = audited_with(&[root.clone(), trace], &given);
+            let shown = text::text(&report);
+            assert_eq!(report.traces.iter().filter(|trace| trace.device == "gate-000").count(), 2, "{shown}");
+            assert_eq!((report.verdict(), report.figures.matched), (alone.verdict(), alone.figures.matched), "{shown}");
+        }
+    }
 }
 
 /// What a device has signed twice, and not alike, is found where it begins.
