@@ -80,6 +80,13 @@ pub enum Needed {
 /// No moment is later.
 const NEVER: Time = Time::from_unix(u64::MAX);
 
+impl Need {
+    /// Whether it is a radio frame, which says nothing of its sender's trace.
+    pub const fn is_frame(&self) -> bool {
+        matches!(self.what, Needed::Message(Key::Broadcast(_)))
+    }
+}
+
 /// How a trace stands, as far as the other end of its messages is concerned.
 #[derive(Debug)]
 struct Standing {
