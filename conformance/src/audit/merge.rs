@@ -225,16 +225,16 @@ impl<'v> Merge<'v> {
     /// Whoever waits here, waits for somebody who waits, and so on in a circle: something in it does not come, and is given up. The
     /// others may get what they wait for then.
     ///
-    /// If all of it comes, somebody has received something before it was sent. That can only be a radio frame, for everything else
-    /// carries the hash of the sender's record. If there are several, one is given up of which nothing follows, or else the one
-    /// whose sender's clock is furthest ahead.
+    /// If all of it comes, something was sent twice and only the second time is here, so it is given up where something may be
+    /// missing; or somebody has received something before it was sent. That can only be a radio frame, for everything else carries
+    /// the hash of its sender's record. If there are several, it is the one whose sender's clock is furthest ahead.
     fn give_up(&mut self, at: usize) {
         let (mut walked, mut next) = (Vec::new(), at);
         while let Some(Waiting { time, need }) = self.waits.get(next).copied().flatten() {
             let ahead = self.next.get(need.from).copied().flatten();
             let ahead = ahead.map_or(u64::MAX, |ahead| ahead.unix().saturating_sub(time.unix()));
             let is_vain = !self.scouts.will_come(&need, time);
-            walked.push((is_vain, need.is_frame(), self.post.may_be_missing(&need, time), ahead, Reverse(next)));
+            walked.push((is_vain, self.post.may_be_missing(&need, time), need.is_frame(), ahead, Reverse(next)));
             next = need.from;
             if walked.len() >= MAX_WALK || walked.iter().any(|(.., Reverse(walked))| *walked == next) {
                 break;
