@@ -14,8 +14,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use conformance::audit::report::Filter;
-use conformance::audit::report::Verdict;
+use conformance::audit::report::{Filter, Verdict};
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit};
 use conformance::simulate::{Settings, simulate};

@@ -4,10 +4,10 @@
 //! judges it ([`crate::refine`]): a step reads and changes one device, and what it takes of another came with a message. So
 //! each trace has a judge of its own ([`judges`], which `bell` wakes); `merge` gives what concerns others its turns, such that
 //! who received something comes after who sent it, and [`post`] says where it came from, for what is under way is remembered
-//! ([`mail`]).
+//! ([`mail`], and `air` for broadcasts). Where traces wait for each other, `scout` looks ahead.
 //!
 //! * [`sources`]: what an auditor is given; [`seal`]: how far traces can be believed; [`copies`]: several traces of one device;
-//!   [`facts`]: what names stand for;
+//!   `hashing`: many records at once; [`facts`]: what names stand for;
 //! * [`feed`]: sealed records; [`note`]: what they have to do with other traces;
 //! * [`court`]: a judge, with [`world`] for what it knows of its traces, `runs` for what devices have from before, [`due`] for
 //!   what they must erase, `origin` for both ends of messages, [`consents`] for what subjects signed, and `trial` for steps;
@@ -176,7 +176,7 @@ impl Court<'_> {
     /// is wrong.
     fn all_were_heard(&mut self, sealed: u64) {
         let heard = self.figures.records;
-        if heard != sealed && self.more.integrity == 0 && !self.has_damage() {
+        if heard != sealed && !self.has_damage() {
             let text = format!("{sealed} records are sealed, and {heard} of them could be judged");
             self.fault(("?".into(), 0, None), rules::SEQUENCE, "every sealed record is judged".into(), text);
         }

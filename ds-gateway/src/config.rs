@@ -24,8 +24,8 @@ use serde::Deserialize;
 
 pub use self::policies::{MAX_POLICY_FILES, OwnPolicies, PolicyFileError};
 
-/// The longest time that can be set, in seconds: a day. A gateway that waits longer has forgotten its owner.
-pub const MAX_SECONDS: u64 = 86_400;
+/// The longest between two refreshes, in seconds: a day. A gateway that waits longer has forgotten its owner.
+pub const MAX_REFRESH_SECONDS: u64 = 86_400;
 
 /// The longest that an answer can be waited for, in seconds. An auditor remembers questions and answers for an hour.
 pub const MAX_ANSWER_SECONDS: u64 = 1_800;
@@ -242,7 +242,7 @@ fn timing(loaded: &Loaded<File>, air: &AirSetting) -> Result<Timing, ConfigError
         good => Ok(good),
     };
     Ok(Timing {
-        refresh: within("refresh_seconds", file.refresh_seconds, MAX_SECONDS)?,
+        refresh: within("refresh_seconds", file.refresh_seconds, MAX_REFRESH_SECONDS)?,
         answer: within("answer_seconds", file.answer_seconds, MAX_ANSWER_SECONDS)?,
         rotation: within("rotation_seconds", rotation, MAX_ROTATION_SECONDS)?,
     })

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use conformance::audit::report::Filter;
-use conformance::audit::report::{Report, Verdict};
+use conformance::audit::report::{Filter, Report, Verdict};
 use conformance::audit::sources::{Given, SourceError, Sources};
 use conformance::audit::{Progress, audit, text};
 use consent_mesh::layout::Layout;

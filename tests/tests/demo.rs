@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use conformance::audit::report::Filter;
-use conformance::audit::report::Verdict;
+use conformance::audit::report::{Filter, Verdict};
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit};
 use consent_mesh_tests::PATIENCE;

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use conformance::audit::report::Filter;
-use conformance::audit::report::Report;
+use conformance::audit::report::{Filter, Report};
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit};
 use consent_mesh::layout::Layout;

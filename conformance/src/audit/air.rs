@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pilot_core::semantics::{Epoch, PolicyId};
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, Id as _};
@@ -67,14 +67,20 @@ struct Sent {
 }
 
 impl Air {
-    /// A broadcast leaves, which stands at this place of a sheet. Returns how many others are forgotten although they might still
-    /// arrive.
-    pub fn send(&mut self, broadcast: &Broadcast, sheet: &Sheet, place: u32, now: Time) -> u64 {
+    /// A broadcast leaves, which stands at this place of a sheet. If others are forgotten although they might still arrive, their
+    /// senders are noted.
+    pub fn send(
+        &mut self,
+        broadcast: &Broadcast,
+        (sheet, place): (&Sheet, u32),
+        now: Time,
+        lossy: &mut HashSet<DeviceId>,
+    ) {
         let Broadcast { owner, opening, receiver, policy, epoch } = *broadcast;
         if owner.index() >= self.senders.len() {
             self.senders.resize_with(owner.index() + 1, Sender::default);
         }
-        let Some(sender) = self.senders.get_mut(owner.index()) else { return 0 };
+        let Some(sender) = self.senders.get_mut(owner.index()) else { return };
         let until = Time::from_unix(now.unix().saturating_add(BROADCAST_SECONDS));
         match sender.sheets.back_mut() {
             Some((known, last)) if Arc::ptr_eq(last, sheet) => *known = until,
@@ -87,12 +93,12 @@ impl Air {
         let between = sender.sent.entry(receiver).or_default();
         between.push_back(Sent { opening, policy, epoch, sheet, place });
         self.count += 1;
-        let mut lost = 0;
         if between.len() > MAX_BETWEEN_TWO {
             between.pop_front();
-            (self.count, lost) = (self.count - 1, 1);
+            self.count -= 1;
+            lossy.insert(owner);
         }
-        lost + self.forget(now)
+        self.forget(now, lossy);
     }
 
     /// What was sent so. If it was more than once, the last.
@@ -108,10 +114,8 @@ impl Air {
         self.senders.get(broadcast.owner.index()).is_some_and(|sender| sender.find(broadcast).is_some())
     }
 
-    /// Forgets what can no longer be accepted, and if there is still too much, what was sent first. Returns how many of these
-    /// there were.
-    fn forget(&mut self, now: Time) -> u64 {
-        let mut lost = 0;
+    /// Forgets what can no longer be accepted, and if there is still too much, what was sent first.
+    fn forget(&mut self, now: Time, lossy: &mut HashSet<DeviceId>) {
         while let Some((until, owner)) = self.due.front().copied() {
             let is_full = self.count > MAX_IN_FLIGHT;
             if until > now && !is_full {
@@ -123,13 +127,13 @@ impl Air {
                 // More was written on it meanwhile.
                 Some((until, _)) if *until > now && !is_full => self.due.push_back((*until, owner)),
                 _ => {
-                    let count = sender.forget_first();
-                    self.count -= count;
-                    lost += if until > now { count as u64 } else { 0 };
+                    self.count -= sender.forget_first();
+                    if until > now {
+                        lossy.insert(owner);
+                    }
                 }
             }
         }
-        lost
     }
 }
 
@@ -172,9 +176,9 @@ mod tests {
         Broadcast { owner: device(0), opening: 0, receiver: device(receiver), policy, epoch }
     }
 
-    /// On a sheet each, or all on one.
-    fn send(air: &mut Air, all: &[(Broadcast, u64)], is_one_sheet: bool) -> u64 {
-        let mut lost = 0;
+    /// On a sheet each, or all on one. Whether any others were lost.
+    fn send(air: &mut Air, all: &[(Broadcast, u64)], is_one_sheet: bool) -> bool {
+        let mut lossy = HashSet::new();
         for (number, some) in all.chunks(if is_one_sheet { all.len() } else { 1 }).enumerate() {
             let mut drafts = Drafts::default();
             for (broadcast, _) in some {
@@ -187,10 +191,11 @@ mod tests {
             }
             let sheets = drafts.take();
             for (place, (broadcast, seconds)) in (0..).zip(some) {
-                lost += air.send(broadcast, sheets.of(MessageKind::Broadcast), place, Time::from_unix(*seconds));
+                let place = (sheets.of(MessageKind::Broadcast), place);
+                air.send(broadcast, place, Time::from_unix(*seconds), &mut lossy);
             }
         }
-        lost
+        !lossy.is_empty()
     }
 
     /// The last one counts, and each only for its receiver and its epoch.
@@ -198,7 +203,7 @@ mod tests {
     fn the_last_one_is_found() {
         let mut air = Air::default();
         let all = [(broadcast(1, 0), 0), (broadcast(2, 0), 1), (broadcast(1, 0), 2), (broadcast(1, 1), 70)];
-        assert_eq!(send(&mut air, &all, false), 0);
+        assert!(!send(&mut air, &all, false));
         let number = |broadcast: Broadcast| air.find(&broadcast).map(|letter| letter.hash.0[0]);
         assert_eq!(number(broadcast(1, 0)), Some(2));
         assert_eq!(number(broadcast(2, 0)), Some(1));
@@ -213,11 +218,11 @@ mod tests {
         for is_one_sheet in [true, false] {
             let mut air = Air::default();
             let late = BROADCAST_SECONDS - 1;
-            assert_eq!(send(&mut air, &[(broadcast(1, 0), 0), (broadcast(2, 0), late)], is_one_sheet), 0);
-            assert_eq!(send(&mut air, &[(broadcast(3, 0), late + 1)], true), 0);
+            assert!(!send(&mut air, &[(broadcast(1, 0), 0), (broadcast(2, 0), late)], is_one_sheet));
+            assert!(!send(&mut air, &[(broadcast(3, 0), late + 1)], true));
             assert_eq!(air.has(&broadcast(1, 0)), is_one_sheet);
             assert!(air.has(&broadcast(2, 0)));
-            assert_eq!(send(&mut air, &[(broadcast(4, 0), 2 * late + 2)], true), 0);
+            assert!(!send(&mut air, &[(broadcast(4, 0), 2 * late + 2)], true));
             assert!(!air.has(&broadcast(1, 0)) && !air.has(&broadcast(2, 0)));
             assert_eq!((air.count, air.due.len(), air.senders[0].sheets.len()), (1, 1, 1));
         }
@@ -228,14 +233,15 @@ mod tests {
     fn not_too_many_are_remembered() {
         let mut air = Air::default();
         let all = vec![(broadcast(1, 0), 0); 2];
-        assert_eq!((0..MAX_BETWEEN_TWO / 2).map(|_| send(&mut air, &all, true)).sum::<u64>(), 0);
-        assert_eq!(send(&mut air, &all, true), 2);
+        assert!((0..MAX_BETWEEN_TWO / 2).all(|_| !send(&mut air, &all, true)));
+        assert!(send(&mut air, &all, true));
         assert_eq!(air.count, MAX_BETWEEN_TWO);
 
         let mut air = Air::default();
-        assert_eq!(send(&mut air, &all, true) + send(&mut air, &all, true), 0);
+        assert!(!send(&mut air, &all, true) && !send(&mut air, &all, true));
         air.count += MAX_IN_FLIGHT - 4;
-        assert_eq!(send(&mut air, &[(broadcast(2, 0), 0)], true), 2, "those of the first sheet");
+        assert!(send(&mut air, &[(broadcast(2, 0), 0)], true));
+        assert_eq!(air.count, MAX_IN_FLIGHT - 1, "without those of the first sheet");
         assert!(air.has(&broadcast(1, 0)) && air.has(&broadcast(2, 0)));
     }
 }

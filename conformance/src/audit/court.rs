@@ -30,7 +30,7 @@ pub struct Court<'v> {
     pub(super) timeline: Timeline,
     findings: Vec<Finding>,
     pub(super) more: Findings,
-    pub(super) elsewhere: Findings,
+    pub(super) elsewhere: u64,
     unjudged: BTreeMap<(String, String, String), u64>,
     pub(super) mentioned: BTreeSet<Digest>,
     pub(super) filter: Filter,
@@ -58,7 +58,7 @@ impl<'v> Court<'v> {
             timeline: Timeline::default(),
             findings: Vec::new(),
             more: Findings::default(),
-            elsewhere: Findings::default(),
+            elsewhere: 0,
             unjudged: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             filter,
@@ -198,7 +198,8 @@ impl<'v> Court<'v> {
     pub(super) fn complain(&mut self, finding: Finding) {
         finding.time.into_iter().for_each(|time| self.timeline.finding(time));
         if !self.filter.wants(&finding) {
-            return self.elsewhere.count(finding.class);
+            self.elsewhere += 1;
+            return;
         }
         self.mentioned.extend(finding.policy);
         self.findings.push(finding);
@@ -209,7 +210,7 @@ impl<'v> Court<'v> {
 
     /// Whether anything was found to be damaged.
     pub fn has_damage(&self) -> bool {
-        self.findings.iter().any(|finding| finding.class == Class::Integrity)
+        self.more.integrity > 0 || self.findings.iter().any(|finding| finding.class == Class::Integrity)
     }
 
     /// A sealed trace cannot be read on.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use pilot_core::codec::{self, Digest};
 use pilot_core::evidence::mesh::{FrameTag, Role};
 use pilot_core::evidence::trace::PolicyBytes;
@@ -50,8 +50,6 @@ pub struct Facts<'v> {
     owners: Vec<DeviceId>,
     /// Which traces are whose, and when they begin: a device that got a new key has begun anew. In their order.
     traces: HashMap<DeviceId, Vec<(Time, usize)>>,
-    /// Those of them that are not the first of their devices.
-    later: HashSet<usize>,
     /// What subjects have signed.
     pub consents: Consents,
 }
@@ -75,7 +73,6 @@ impl<'v> Facts<'v> {
             opened: HashMap::new(),
             owners: Vec::new(),
             traces: HashMap::new(),
-            later: HashSet::new(),
             consents: Consents::of(sources),
         };
         for device in sources.meshes.iter().rev().flat_map(|mesh| mesh.file.devices()) {
@@ -99,10 +96,7 @@ impl<'v> Facts<'v> {
             let id = facts.enrol(name);
             facts.traces.entry(id).or_default().push((trace.period.0, at));
         }
-        for traces in facts.traces.values_mut() {
-            traces.sort_unstable();
-            facts.later.extend(traces.iter().skip(1).map(|(_, at)| *at));
-        }
+        facts.traces.values_mut().for_each(|traces| traces.sort_unstable());
         for (digest, bytes) in found {
             facts.learn(*digest, bytes);
         }
@@ -183,9 +177,9 @@ impl<'v> Facts<'v> {
         begun.or(traces.first()).map(|(_, at)| *at)
     }
 
-    /// Whether the device of this trace has an earlier one.
-    pub fn has_begun_anew(&self, trace: usize) -> bool {
-        self.later.contains(&trace)
+    /// Whether a device has an earlier trace than this one.
+    pub fn has_begun_anew(&self, device: DeviceId, trace: usize) -> bool {
+        self.traces.get(&device).and_then(|traces| traces.first()).is_some_and(|(_, first)| *first != trace)
     }
 
     /// The number of a policy; `None` if no trace has it, or the vocabulary lacks a word of it.

@@ -6,7 +6,7 @@
 //! * this file: the page from top to bottom;
 //! * `findings`: what is wrong, each with a message sequence chart from `chart`;
 //! * `timeline`: what happened when;
-//! * `tables`: evidence, what could not be judged, figures, traces, what is held;
+//! * `tables`: evidence, what could not be judged, figures, traces, what it was judged with, what is held;
 //! * `glossary`: how to read it.
 
 mod chart;
@@ -69,7 +69,7 @@ fn header(report: &Report) -> String {
         Verdict::Conforms => {
             "Nothing that was judged goes against a policy, a rule of the semantics or a privacy requirement."
         }
-        Verdict::Violates => "At least one device did what no policy, rule or requirement allows. Each case is below.",
+        Verdict::Violates => "At least one device did what no policy, rule or requirement allows.",
         Verdict::Unjudgeable if report.total() == Findings::default() && report.figures.records > 0 => {
             "What could not be judged is listed below, with the reason."
         }

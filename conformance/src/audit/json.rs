@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::report::{Figures, Filter, Finding, Findings, Inputs, Report, Trace, Unjudged};
+use super::report::{Figures, Filter, Finding, Inputs, Report, Trace, Unjudged};
 use super::wording::class;
 use crate::plain::rfc3339;
 
@@ -18,9 +18,9 @@ pub fn json(report: &Report) -> Value {
         "verdict": report.verdict().word(),
         "strict": report.is_strict,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
-        "more": findings(report.more),
+        "more": {"violations": report.more.violations, "integrity": report.more.integrity},
         "filter": filter(&report.filter),
-        "elsewhere": findings(report.elsewhere),
+        "elsewhere": report.elsewhere,
         "evidence": {
             "witnessed": evidence.witnessed, "signed": evidence.signed, "attested": evidence.attested,
         },
@@ -30,10 +30,6 @@ pub fn json(report: &Report) -> Value {
         "traces": report.traces.iter().map(trace).collect::<Vec<_>>(),
         "figures": figures(&report.figures),
     })
-}
-
-fn findings(findings: Findings) -> Value {
-    json!({"violations": findings.violations, "integrity": findings.integrity})
 }
 
 fn filter(Filter { since, devices }: &Filter) -> Value {

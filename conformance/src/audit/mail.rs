@@ -1,7 +1,7 @@
 //! Messages that were sent and may still arrive, with what their senders vouch for.
 //!
-//! Memory is bounded: broadcasts have an end of their own ([`Air`]), an answer or a request is forgotten after a while, and if
-//! too much is under way, what has been so longest.
+//! Memory is bounded: broadcasts have an end of their own ([`Air`]), and an answer or a request is forgotten after a while. If too
+//! much is under way, what may arrive at any time is forgotten first, the oldest first, and it is noted of its sender.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use hashbrown::hash_table::Entry;
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use pilot_core::evidence::envelope::{ChainHead, MessageId};
 use pilot_core::evidence::trace::action::Handle;
 use pilot_core::graph::MessageKind;
@@ -197,15 +197,17 @@ pub struct Mail {
     lasting: VecDeque<Envelope>,
     /// Those that have arrived once, and when each is forgotten.
     arrived: VecDeque<(Time, Envelope)>,
-    /// How many were forgotten although they might still arrive.
-    pub forgotten: u64,
+    /// Of whom something was forgotten although it might still arrive.
+    lossy: HashSet<DeviceId>,
 }
 
 impl Mail {
     /// A message leaves, which stands at this place of its sheet.
     pub fn send(&mut self, key: Key, sheets: &Sheets, place: u32, now: Time) {
         match key {
-            Key::Broadcast(broadcast) => self.forgotten += self.air.send(&broadcast, &sheets.broadcasts, place, now),
+            Key::Broadcast(broadcast) => {
+                self.air.send(&broadcast, (&sheets.broadcasts, place), now, &mut self.lossy);
+            }
             Key::Envelope(key) => {
                 let Some(letter) = Letter::of(&sheets.others, place) else { return };
                 let kind = letter.kind;
@@ -219,6 +221,11 @@ impl Mail {
                 self.forget(now);
             }
         }
+    }
+
+    /// Whether something of this device was forgotten although it might still arrive.
+    pub fn has_lost(&self, sender: DeviceId) -> bool {
+        self.lossy.contains(&sender)
     }
 
     /// What was sent under a key.
@@ -256,13 +263,14 @@ impl Mail {
             }
         }
         while self.sent.len() > MAX_IN_FLIGHT {
-            if let Some(key) = self.lasting.pop_front() {
-                self.forgotten += u64::from(self.sent.remove_key(&key));
+            let lost = if let Some(key) = self.lasting.pop_front() {
+                self.sent.remove_key(&key)
             } else if let Some((_, ticket)) = self.short.pop_front() {
-                self.forgotten += u64::from(self.sent.remove(ticket));
+                self.sent.remove(ticket)
             } else {
                 break;
-            }
+            };
+            self.lossy.extend(lost.map(|row| row.letter.sender));
         }
         // What has arrived and is forgotten has left its key behind.
         while self.lasting.front().is_some_and(|key| self.sent.get(key).is_none()) {
@@ -344,28 +352,25 @@ impl Table {
         }
     }
 
-    /// Whether the row was still there.
-    fn remove(&mut self, ticket: Ticket) -> bool {
+    /// The row, if it was still there.
+    fn remove(&mut self, ticket: Ticket) -> Option<Row> {
         let is_it = self.rows.get(ticket.number).is_some_and(|row| row.serial == ticket.serial);
-        if is_it {
-            self.clear(ticket.number);
-        }
-        is_it
+        if is_it { self.clear(ticket.number) } else { None }
     }
 
-    fn clear(&mut self, number: u32) {
-        let Some(row) = self.rows.place(number).and_then(Option::take) else { return };
+    fn clear(&mut self, number: u32) -> Option<Row> {
+        let row = self.rows.place(number).and_then(Option::take)?;
         if let Ok(found) = self.numbers.find_entry(self.hashing.hash_one(row.key), |other| *other == number) {
             found.remove();
         }
         self.free.push(number);
+        Some(row)
     }
 
-    /// Whether there was one.
-    fn remove_key(&mut self, key: &Envelope) -> bool {
-        let number = self.number(key);
-        number.into_iter().for_each(|number| self.clear(number));
-        number.is_some()
+    /// The row of a key, if there was one.
+    fn remove_key(&mut self, key: &Envelope) -> Option<Row> {
+        let number = self.number(key)?;
+        self.clear(number)
     }
 }
 
@@ -430,6 +435,6 @@ mod tests {
         let honest = send(&mut mail, 4, MessageKind::Send, 4_201);
         send(&mut mail, 5, MessageKind::Send, 4_000 + KEPT_SECONDS);
         assert!(mail.has(&Key::Envelope(honest)));
-        assert_eq!(mail.forgotten, 0);
+        assert!(mail.lossy.is_empty());
     }
 }

@@ -71,8 +71,6 @@ pub struct Merge<'v> {
     feeds: Vec<Feed>,
     /// Traces of which it is not known what comes next. Until it is, nothing has its turn.
     unknown: Vec<usize>,
-    /// The time of each trace's next note; `None` at its end.
-    next: Vec<Option<Time>>,
     /// Traces whose next note can have its turn, the earliest first.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
     /// For each trace, what its next note waits for, if it does.
@@ -101,7 +99,6 @@ impl<'v> Merge<'v> {
             scouts,
             feeds: (0..traces).map(feed).collect(),
             unknown: (0..traces).collect(),
-            next: vec![None; traces],
             ready: BinaryHeap::new(),
             waits: vec![None; traces],
             awaited: vec![Vec::new(); traces],
@@ -140,9 +137,13 @@ impl<'v> Merge<'v> {
             self.post.opens_next(at, *seen);
         }
         let next = note.map(|note| note.time);
-        self.next.get_mut(at).into_iter().for_each(|known| *known = next);
         self.given_up.get_mut(at).into_iter().for_each(Vec::clear);
         next
+    }
+
+    /// The time of a trace's next note; none at its end.
+    fn next_time(&self, trace: usize) -> Option<Time> {
+        self.feeds.get(trace)?.peek().map(|note| note.time)
     }
 
     /// Gives one note its turn; `false` when there is none left.
@@ -158,18 +159,20 @@ impl<'v> Merge<'v> {
                 continue;
             }
             let Some(Reverse((time, at))) = self.ready.peek().copied() else { return false };
-            let Some(feed) = self.feeds.get_mut(at) else { return false };
             let may_come = |need: &Need| {
-                let sender = self.next.get(need.from).copied().flatten();
                 need.from != at
-                    && sender.is_some_and(|next| next.unix() <= time.unix().saturating_add(CLOCK_SKEW))
+                    && self
+                        .next_time(need.from)
+                        .is_some_and(|next| next.unix() <= time.unix().saturating_add(CLOCK_SKEW))
                     && self.given_up.get(at).is_some_and(|given_up| !given_up.contains(need))
             };
-            if let Some(need) = feed.peek().and_then(|note| self.post.need(at, note, may_come)) {
+            let note = self.feeds.get(at).and_then(Feed::peek);
+            if let Some(need) = note.and_then(|note| self.post.need(at, note, may_come)) {
                 self.ready.pop();
                 self.hold(at, Waiting { time, need });
                 continue;
             }
+            let Some(feed) = self.feeds.get_mut(at) else { return false };
             let mark = feed.notes.next().and_then(|note| self.post.handle(at, note, &feed.sheets));
             if let Some(mark) = mark {
                 desk.mark(at, mark);
@@ -225,13 +228,13 @@ impl<'v> Merge<'v> {
     /// Whoever waits here, waits for somebody who waits, and so on in a circle: something in it does not come, and is given up. The
     /// others may get what they wait for then.
     ///
-    /// If all of it comes, something was sent twice and only the second time is here, so it is given up where something may be
-    /// missing; or somebody has received something before it was sent. That can only be a radio frame, for everything else carries
-    /// the hash of its sender's record. If there are several, it is the one whose sender's clock is furthest ahead.
+    /// If all of it comes, something was sent twice and only the second time is here; or somebody has received something before it
+    /// was sent, which can only be a radio frame, for everything else carries the hash of its sender's record. So these are chosen
+    /// in this order: what does not come, what may be missing, a frame, and the one whose sender's clock is furthest ahead.
     fn give_up(&mut self, at: usize) {
         let (mut walked, mut next) = (Vec::new(), at);
         while let Some(Waiting { time, need }) = self.waits.get(next).copied().flatten() {
-            let ahead = self.next.get(need.from).copied().flatten();
+            let ahead = self.next_time(need.from);
             let ahead = ahead.map_or(u64::MAX, |ahead| ahead.unix().saturating_sub(time.unix()));
             let is_vain = !self.scouts.will_come(&need, time);
             walked.push((is_vain, self.post.may_be_missing(&need, time), need.is_frame(), ahead, Reverse(next)));

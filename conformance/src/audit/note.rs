@@ -315,7 +315,9 @@ fn arrival(message: &Message, named: &Named, time: Time, facts: &Facts<'_>) -> A
         (Said::UploadPolicy { .. } | Said::Request { .. }, _) | (_, Party::Device(_)) => {
             &(ENDS, "the sender's trace is not here")
         }
-        (_, Party::Owner | Party::Connection(_)) => &(ENDS, "the sender is anonymous, and her trace is not here"),
+        (_, Party::Owner | Party::Connection(_)) => {
+            &(ENDS, "the sender is anonymous, and no trace here had sent it by then")
+        }
     };
     let key = match &message.body {
         Said::Broadcast(release) => opened.and_then(|opened| named.frame(opened, release)),

@@ -7,7 +7,7 @@ use pilot_core::evidence::trace::Action as SaidAction;
 use pilot_core::evidence::trace::action::{Body as Said, Cause, Message as SaidMessage, Offer};
 use pilot_core::graph::message::Withdrawal;
 use pilot_core::graph::{Action, Body, Label, Message, MessageKind};
-use pilot_core::semantics::{Claim, Handover};
+use pilot_core::semantics::Claim;
 use pilot_core::value::Time;
 use pilot_core::vocabulary::{DeviceId, ItemId};
 
@@ -19,6 +19,7 @@ use super::post::{Mark, Origin, Voucher};
 use super::replay::{Replay, STAND_IN};
 use super::report::{Class, rules};
 use super::runs::presumed;
+use super::trial::handover;
 use super::words;
 use crate::refine::Evidence;
 
@@ -55,7 +56,7 @@ impl Court<'_> {
             let taken_back = if let Some(Vouch::Notice(epoch)) = vouched { epoch } else { withdrawal.epoch };
             evidence.withdrawn = Some(taken_back);
         }
-        if let Some(handover) = self.handover(message) {
+        if let Some(handover) = handover(message) {
             let is_owner = self.world.directory.item(handover.item).is_some_and(|item| item.owner == message.sender);
             evidence.claim = Some(if is_owner { Claim::Send(handover) } else { Claim::Transfer(handover) });
             let provenance = if let Some(Vouch::Item(provenance)) = vouched { Some(provenance) } else { None };
@@ -64,10 +65,9 @@ impl Court<'_> {
             evidence.provenance = Some(provenance.unwrap_or_else(|| presumed(&receipt, epoch)));
             if let Some(replay) = self.replays.get_mut(place.trace) {
                 // Whoever receives it does not answer for a sender who did wrong, or cannot be judged.
-                _ = if provenance.is_some() {
-                    replay.presumed.remove(&receipt)
-                } else {
-                    replay.presumed.insert(receipt)
+                match provenance {
+                    Some(_) => replay.presumed.remove(&receipt),
+                    None => replay.presumed.insert(receipt),
                 };
             }
             let proof = self.proof(place, said, cause, message.receiver);
@@ -102,12 +102,6 @@ impl Court<'_> {
             Origin::Missing => self.not_sent(place, action),
             Origin::Unjudged(premise, why) => self.unjudged_at(place.trace, premise, why),
         }
-    }
-
-    fn handover(&self, message: &Message) -> Option<Handover> {
-        let release = message.release()?;
-        let (sender, receiver) = (message.sender, message.receiver);
-        Some(Handover { sender, receiver, item: release.item, policy: release.policy })
     }
 
     /// What the signature proves that a record names. One that is of something else is a finding.

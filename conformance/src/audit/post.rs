@@ -129,16 +129,20 @@ pub struct Post<'v> {
 impl<'v> Post<'v> {
     /// Nothing is under way.
     pub fn new(traces: &[Sealed], facts: &'v Facts<'v>) -> Self {
-        let standing = |(at, trace): (usize, &Sealed)| Standing {
-            device: trace.device().and_then(|name| facts.device(name)),
-            until: trace.period.1,
-            is_closed: trace.is_closed(),
-            unknown_until: (trace.standing.first != 0).then_some(NEVER),
-            is_resuming: false,
-            last: Last::default(),
-            interrupted_at: None,
+        let standing = |(at, trace): (usize, &Sealed)| {
+            let device = trace.device().and_then(|name| facts.device(name));
             // A device may have ended another trace then.
-            gaps: if facts.has_begun_anew(at) { vec![(trace.period.0, trace.period.0)] } else { Vec::new() },
+            let has_begun_anew = device.is_some_and(|device| facts.has_begun_anew(device, at));
+            Standing {
+                device,
+                until: trace.period.1,
+                is_closed: trace.is_closed(),
+                unknown_until: (trace.standing.first != 0).then_some(NEVER),
+                is_resuming: false,
+                last: Last::default(),
+                interrupted_at: None,
+                gaps: if has_begun_anew { vec![(trace.period.0, trace.period.0)] } else { Vec::new() },
+            }
         };
         let standings = traces.iter().enumerate().map(standing).collect();
         Self { facts, standings, mail: Mail::default(), vouched: HashSet::new() }
@@ -281,8 +285,8 @@ impl<'v> Post<'v> {
             Some("the sender's trace is open or damaged at its end")
         } else if time.unix() > standing.until.unix().saturating_add(CLOCK_SKEW) {
             Some("the sender's trace ends before that, and may have gone on")
-        } else if self.mail.forgotten > 0 {
-            Some("too many messages were under way")
+        } else if standing.device.is_some_and(|sender| self.mail.has_lost(sender)) {
+            Some("too many of the sender's messages were under way")
         } else {
             self.interruption(from, time)
         }

@@ -19,8 +19,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How many more of each class there are.
     pub more: Findings,
-    /// How many there are that the user did not want to see.
-    pub elsewhere: Findings,
+    /// How many violations there are that the user did not want to see.
+    pub elsewhere: u64,
     /// What the user wanted to see.
     pub filter: Filter,
     /// Whether everything must be judged.
@@ -60,7 +60,7 @@ pub struct Inputs {
     pub consents: u64,
 }
 
-/// Which findings the user wants to see. The verdict is that of all of them.
+/// Which violations the user wants to see. The verdict is that of all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Not earlier than this.
@@ -85,7 +85,7 @@ pub enum Verdict {
     Conforms,
     /// A rule or a requirement was violated.
     Violates,
-    /// The input is damaged, missing or empty, so that nobody can tell.
+    /// The input is damaged, missing or empty, so that nobody can tell; or everything must be judged, and something could not be.
     Unjudgeable,
 }
 
@@ -141,7 +141,7 @@ pub mod rules {
     pub const GRAPH: &str = "graph";
     /// What was received was not sent, or not so.
     pub const MESSAGE: &str = "message";
-    /// A run begins with more than the one before ended with.
+    /// A run does not begin as it should: with more than the one before had, without a withdrawal, or without saying with what.
     pub const RESUME: &str = "resume";
     /// Time goes back.
     pub const CLOCK: &str = "clock";
@@ -365,22 +365,17 @@ impl Report {
         let total = self.total();
         if total.violations > 0 {
             Verdict::Violates
-        } else if total.integrity > 0 || self.figures.records == 0 || self.lacks_judgement() {
+        } else if total.integrity > 0 || self.figures.records == 0 || (self.is_strict && !self.unjudged.is_empty()) {
             Verdict::Unjudgeable
         } else {
             Verdict::Conforms
         }
     }
 
-    /// Whether everything must be judged and something could not be.
-    pub const fn lacks_judgement(&self) -> bool {
-        self.is_strict && !self.unjudged.is_empty()
-    }
-
     /// How many findings there are in all.
     pub fn total(&self) -> Findings {
         let mut total = self.more;
-        total += self.elsewhere;
+        total.violations += self.elsewhere;
         self.findings.iter().for_each(|finding| total.count(finding.class));
         total
     }

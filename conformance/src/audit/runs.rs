@@ -78,7 +78,11 @@ impl Court<'_> {
     pub(super) fn untold(&mut self, place: Place, untold: &Untold) {
         let device = self.device(place.trace);
         let text = format!("nobody can judge what {device} did at {}: {untold}", place.time);
-        self.found(Class::Integrity, place, rules::MESH, wording::premise(rules::MESH), text, None);
+        let rule = match untold {
+            Untold::Policy(_) | Untold::Datatype(_) | Untold::Entity(_) => rules::MESH,
+            Untold::Owner | Untold::Graph | Untold::Instances => rules::CHAIN,
+        };
+        self.found(Class::Integrity, place, rule, wording::premise(rule), text, None);
         if let Some(replay) = self.replays.get_mut(place.trace) {
             (replay.run.stage, replay.run.unknown) = (Stage::Lost, Some("what came before cannot be told"));
         }

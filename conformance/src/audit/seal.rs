@@ -12,7 +12,6 @@ use std::sync::{Mutex, PoisonError};
 
 use pilot_core::evidence::keys::verify_all;
 use pilot_core::evidence::mesh::MeshDevice;
-use pilot_core::evidence::trace::frame::FrameError;
 use pilot_core::evidence::trace::verify::{End, VerifyError, VerifyProblem};
 use pilot_core::evidence::trace::{Content, GraphName, Head, Open, Reader, Record, Standing, Verifier};
 use pilot_core::evidence::{DeviceName, VerifyingKey};
@@ -253,7 +252,7 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
                 if head.is_policy() {
                     self.find(frame.body);
                 }
-                if !head.is_plain() && head.kind != 0 {
+                if head.is_signature() {
                     self.signatures += 1;
                     self.settle(SIGNATURES);
                     self.end = Some((at, offset.saturating_add(frame.length as u64)));
@@ -264,11 +263,11 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
                 }
             }
             if let Some(error) = misframed {
-                return Err(damaged(self.misframed(error)));
+                return Err(damaged(self.verifier.misframed(error)));
             }
         }
         let offset = reader.offset();
-        let rest = reader.finish().map_err(|error| damaged(self.misframed(error)))?;
+        let rest = reader.finish().map_err(|error| damaged(self.verifier.misframed(error)))?;
         self.verifier.end_file(offset, rest).map_err(damaged)
     }
 
@@ -301,10 +300,6 @@ impl<K: FnMut(&Open) -> Option<VerifyingKey>> Skimming<'_, K> {
         }
         let Some(Err(invalid)) = self.listed.map(|device| device.check_valid(head.time)) else { return Ok(()) };
         damage(rules::SIGNATURE, format!("the key that signed it at {} is {invalid}", head.time))
-    }
-
-    fn misframed(&self, error: FrameError) -> VerifyError {
-        self.verifier.misframed(error)
     }
 }
 

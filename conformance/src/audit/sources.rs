@@ -239,6 +239,7 @@ impl Sources {
             let is_nothing = opened.is_empty() && given.openings.contains(path);
             if is_nothing { Err(SourceError::NoOpening(path.clone())) } else { Ok(opened) }
         });
+        let openings = openings.collect::<Result<Vec<_>, _>>()?.concat();
         let consents = consents.iter().map(|path| read_lines("signed consent", path, WrittenConsent::open));
         Ok(Self {
             traces,
@@ -246,8 +247,8 @@ impl Sources {
             operator,
             meshes: read_meshes(meshes, operator)?,
             keys: keys.iter().map(|path| audit_key(path)).collect::<Result<_, _>>()?,
-            openings: openings.collect::<Result<Vec<_>, _>>()?.concat(),
-            are_openings_found: given.openings.is_empty(),
+            are_openings_found: given.openings.is_empty() && !openings.is_empty(),
+            openings,
             consents: consents.collect::<Result<Vec<_>, _>>()?.concat(),
         })
     }
@@ -318,7 +319,7 @@ fn distinct(directories: &[PathBuf]) -> Vec<PathBuf> {
     directories.iter().filter(is_new).cloned().collect()
 }
 
-/// The first line of what `consent-mesh keys new` prints, or the file with it.
+/// The first word of what `consent-mesh keys new` prints, or the file with it.
 fn operator_key(path: &Path) -> Result<VerifyingKey, SourceError> {
     let text = match path.to_str() {
         Some(key) if key.starts_with(VerifyingKey::PREFIX) => Zeroizing::new(key.to_owned()),
@@ -385,9 +386,8 @@ fn signatures(mesh: &Path) -> Result<Vec<Signature>, SourceError> {
         }
         text => text?,
     };
-    let signature = |line: &str| hex::decode(line.strip_prefix("ed25519-signature:")?).map(Signature);
     let wrong = || SourceError::Key { path: path.clone(), what: "signature of a mesh file" };
-    text.lines().map(|line| signature(line).ok_or_else(wrong)).collect()
+    text.lines().map(|line| line.parse().map_err(|_| wrong())).collect()
 }
 
 /// One JSON object after the other.

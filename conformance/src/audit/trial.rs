@@ -38,14 +38,8 @@ impl Court<'_> {
         let (world, replays) = (&mut self.world, &mut self.replays);
         let Some(replay) = replays.get_mut(at) else { return Vouch::default() };
         let prepared = replay.graph(step.graph).and_then(|graph| Ok((graph, replay.instance(step, graph)?)));
-        let prepared = prepared.and_then(|(graph, mut instance)| match replay.action(&step.action, named, world) {
-            Ok(action) => Ok((graph, instance, action)),
-            Err(untold) => {
-                instance.location = step.to;
-                replay.put_back(step, instance);
-                Err(untold)
-            }
-        });
+        let prepared =
+            prepared.and_then(|(graph, instance)| Ok((graph, instance, replay.action(&step.action, named, world)?)));
         let (graph, mut instance, action) = match prepared {
             Ok(prepared) => prepared,
             Err(untold) => {
@@ -125,7 +119,7 @@ impl Court<'_> {
                 }
                 self.blame(place, action, wrong);
                 // It was wrong to send it, so nothing is vouched for; who received it did not invent it.
-                return vouch;
+                return Vouch::default();
             }
         };
         if changes_policies(action, &taken) {
@@ -156,7 +150,7 @@ impl Court<'_> {
         }
     }
 
-    /// What a step leaves behind: figures, deadlines, and who has vouched for what.
+    /// What a step leaves behind: figures and deadlines.
     fn after(&mut self, place: Place, step: &Step, erased: &[Receipt]) {
         let Some(replay) = self.replays.get_mut(place.trace) else { return };
         let (mut accepted, mut gone) = (0, 0);
@@ -290,16 +284,18 @@ fn unguarded(
     Some(Wrong { rule, premise: format!("{guard:?}"), because: words::guard(guard).into() })
 }
 
+/// An item that changes hands.
+pub(super) fn handover(message: &Message) -> Option<Handover> {
+    let release = message.release()?;
+    let (sender, receiver) = (message.sender, message.receiver);
+    Some(Handover { sender, receiver, item: release.item, policy: release.policy })
+}
+
 /// The premise of Table 2 that does not hold.
 #[cold]
 fn premise_of(replay: &Replay, action: &Action, cx: &Context<'_>) -> Option<(&'static str, Premise)> {
     let message = action.message()?;
-    let handover = message.release().map(|release| Handover {
-        sender: message.sender,
-        receiver: message.receiver,
-        item: release.item,
-        policy: release.policy,
-    });
+    let handover = handover(message);
     let is_owner = handover.is_some_and(|handover| cx.owner(handover.item) == Some(handover.sender));
     let rule = if is_owner { rules::SEND } else { rules::TRANSFER };
     let premise = match (action, handover, &message.body) {

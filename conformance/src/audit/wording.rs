@@ -1,7 +1,7 @@
 //! The words that every form of a report has in common.
 
 use super::report::{Class, Evidence, Figures, Filter, Findings, Inputs, Report, Verdict, rules};
-use crate::plain::{counted, moment, visible};
+use crate::plain::{counted, grouped, moment, visible};
 
 /// The verdict in a sentence.
 pub fn sentence(report: &Report) -> String {
@@ -95,7 +95,7 @@ pub fn openings(report: &Report) -> Option<String> {
     let Inputs { openings, are_openings_found, .. } = report.inputs;
     let found = counted(openings, "opening");
     let text = format!("{found} lay beside the traces: whoever put them there says whose they are (`--opening`)");
-    (are_openings_found && openings > 0 && report.evidence.witnessed > 0).then_some(text)
+    (are_openings_found && report.evidence.witnessed > 0).then_some(text)
 }
 
 /// What the report rests on besides the traces.
@@ -116,7 +116,7 @@ pub fn inputs(inputs: &Inputs) -> Vec<String> {
     meshes.into_iter().chain((!given.is_empty()).then_some(given)).collect()
 }
 
-/// That some findings are not shown, if so.
+/// That some violations are not shown, if so.
 pub fn filtered(report: &Report) -> Option<String> {
     let Filter { since, devices } = &report.filter;
     if since.is_none() && devices.is_empty() {
@@ -124,11 +124,11 @@ pub fn filtered(report: &Report) -> Option<String> {
     }
     let of = (!devices.is_empty()).then(|| format!(" of {}", visible(&devices.join(", "))));
     let since = since.map(|since| format!(" since {}", moment(since)));
-    let only = format!("Only findings{}{} are shown", of.unwrap_or_default(), since.unwrap_or_default());
-    let elsewhere = report.elsewhere;
-    let others = match elsewhere.violations + elsewhere.integrity {
+    let only = format!("Of violations, only those{}{} are shown", of.unwrap_or_default(), since.unwrap_or_default());
+    let others = match report.elsewhere {
         0 => "there are no others".to_owned(),
-        _ => format!("{} found elsewhere", were(elsewhere)),
+        1 => "there is 1 other".to_owned(),
+        others => format!("there are {} others", grouped(others)),
     };
     Some(format!("{only}; {others}. The verdict is that of everything."))
 }
@@ -174,7 +174,7 @@ pub fn premise(rule: &str) -> String {
         rules::SIGNATURE => "the device has signed it",
         rules::FILE => "the file can be read",
         rules::MESH => "the mesh file that it names is here, and has its words",
-        _ => "the trace is as the device wrote it",
+        _ => "the trace is as a device writes it",
     };
     premise.to_owned()
 }

@@ -61,11 +61,10 @@ pub(crate) struct Audit {
     /// Write a report for people: one page, complete in itself
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Show only what was found at or after this time: a date, an RFC 3339 time or Unix seconds. The verdict is that of
-    /// everything
+    /// Show only violations at or after this time: a date, an RFC 3339 time or Unix seconds. The verdict is that of everything
     #[arg(long, value_name = "TIME")]
     since: Option<Time>,
-    /// Show only what was found in the trace of this device. The verdict is that of everything
+    /// Show only violations in the trace of this device. The verdict is that of everything
     #[arg(long, value_name = "DEVICE", num_args = 1..)]
     device: Vec<String>,
     /// How many threads work, unless as many as there are cores

@@ -75,7 +75,7 @@ pub(super) struct World<'c> {
     pub(super) repository: DeviceId,
     pub(super) controllers: Vec<DeviceId>,
     /// How many seconds the clock of each device is ahead.
-    ahead: Vec<u64>,
+    clocks: Vec<u64>,
     seed: u64,
     steps: u64,
     connections: u64,
@@ -104,8 +104,9 @@ impl<'c> World<'c> {
         let repository = DeviceId::from_index(0);
         let contacts = Contacts { repository: Some(repository), sources: Vec::new() };
         let judge = Judge::new(&cast.vocabulary);
-        let mut clocks = Rng::with_seed(settings.seed);
-        let ahead = cast.devices.iter().map(|_| clocks.u64(..=settings.clock_skew)).collect();
+        // Drawn apart, so that everything else is as it is without.
+        let mut rng = Rng::with_seed(settings.seed);
+        let clocks = cast.devices.iter().map(|_| rng.u64(..=settings.clock_skew)).collect();
         Ok(Self {
             setting: Setting { cast, judge, policies, contacts, statements: HashMap::new() },
             actors,
@@ -116,7 +117,7 @@ impl<'c> World<'c> {
             pace: Pace::new(settings),
             repository,
             controllers: cast.controllers().collect(),
-            ahead,
+            clocks,
             seed: settings.seed,
             steps: 0,
             connections: 0,
@@ -130,7 +131,7 @@ impl<'c> World<'c> {
 
     /// What a device's clock shows.
     pub(super) fn clock(&self, device: DeviceId, now: Time) -> Time {
-        later(now, self.ahead.get(device.index()).copied().unwrap_or_default())
+        later(now, self.clocks.get(device.index()).copied().unwrap_or_default())
     }
 
     /// Everybody's first run.
@@ -163,7 +164,7 @@ impl<'c> World<'c> {
     pub(super) fn end(mut self, now: Time) -> Result<Figures, SimulateError> {
         let seconds = now.unix().saturating_sub(START.unix());
         let mut figures = Figures { steps: self.steps, seconds, ..Figures::default() };
-        for (actor, ahead) in self.actors.iter_mut().zip(&self.ahead) {
+        for (actor, ahead) in self.actors.iter_mut().zip(&self.clocks) {
             let now = later(now, *ahead);
             if !actor.is_up && !actor.is_closed {
                 actor.begin(&self.setting, now)?;

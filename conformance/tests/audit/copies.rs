@@ -88,6 +88,7 @@ fn a_device_with_a_new_key() {
     let mesh = Mesh::of(settings);
     let root = mesh.root();
     let alone = audited(&root);
+    assert_eq!(alone.verdict(), Verdict::Conforms);
     let end = alone.traces.iter().filter_map(|trace| trace.period).map(|(_, last)| last.unix()).max().unwrap();
     let listed = MeshDraft::from_toml(&std::fs::read_to_string(root.join("mesh.toml")).unwrap()).unwrap();
     let meshes = [root.join("mesh.toml"), mesh.beside("mesh-with-another-key.toml")];

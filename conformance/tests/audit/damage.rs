@@ -288,7 +288,7 @@ fn nobody_is_accused_for_what_is_missing() {
     assert!(verdicts.iter().all(|count| *count > 0) && unjudged * 2 > rounds, "{verdicts:?}, {unjudged} of {rounds}");
 }
 
-/// A missing device is no damage, a missing file is.
+/// A missing device is no damage, a file without a record is.
 #[test]
 fn missing_files() {
     let mesh = Mesh::new(3, 2, 2_000, 3);

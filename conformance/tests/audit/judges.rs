@@ -3,8 +3,7 @@
 use std::num::NonZeroUsize;
 
 use conformance::audit::judges::Judges;
-use conformance::audit::report::Filter;
-use conformance::audit::report::Verdict;
+use conformance::audit::report::{Filter, Verdict};
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit_by};
 use conformance::inject::{KINDS, inject};

@@ -78,17 +78,21 @@ fn a_filter_does_not_change_the_verdict() {
     assert!(injected.status.success(), "{}", String::from_utf8_lossy(&injected.stderr));
     let whole = audited(found.as_ref());
     let device = &whole.findings[0].device;
-    let [all, hers, late] =
-        [&["--json"][..], &["--json", "--device", "registry"], &["--json", "--since", "2100-01-01"]]
-            .map(|more| conform(&[&["audit", &found], more].concat()));
     assert_ne!(device, "registry");
-    for (output, is_shown) in [(all, true), (hers, false), (late, false)] {
+    let cases: [(&[&str], bool); 5] = [
+        (&[], true),
+        (&["--device", device], true),
+        (&["--device", "registry"], false),
+        (&["--since", "2026-01-01"], true),
+        (&["--since", "2100-01-01"], false),
+    ];
+    for (filter, is_shown) in cases {
+        let output = conform(&[&["audit", &found, "--json"], filter].concat());
         assert_eq!(output.status.code(), Some(1));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["verdict"], "violates");
-        let count = |of: &str| report[of]["violations"].as_u64().unwrap();
         let shown = report["findings"].as_array().unwrap().len();
-        assert_eq!((shown > 0, count("elsewhere") > 0), (is_shown, !is_shown), "{report}");
+        assert_eq!((shown > 0, report["elsewhere"].as_u64() > Some(0)), (is_shown, !is_shown), "{report}");
     }
 }
 

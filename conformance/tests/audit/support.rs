@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use conformance::audit::report::Filter;
-use conformance::audit::report::Report;
+use conformance::audit::report::{Filter, Report};
 use conformance::audit::sources::{Given, Sources};
 use conformance::audit::{Progress, audit};
 use conformance::simulate::{Settings, simulate};

@@ -25,7 +25,7 @@ const TERMS: [(&str, &str); 9] = [
     (
         "Verdict",
         "Conforms: nothing is wrong with what was judged. Violates: a rule was broken. Unjudgeable: the traces are \
-         damaged, missing or empty.",
+         damaged, missing or empty, or something could not be judged where everything must be.",
     ),
 ];
 

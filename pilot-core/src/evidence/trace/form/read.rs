@@ -76,6 +76,11 @@ impl Head {
         matches!(self.kind, POLICY | STEP | RESUME)
     }
 
+    /// Whether it is a checkpoint or a close.
+    pub const fn is_signature(self) -> bool {
+        matches!(self.kind, CHECKPOINT | CLOSE)
+    }
+
     /// Whether the record has the bytes of a policy.
     pub const fn is_policy(self) -> bool {
         self.kind == POLICY
