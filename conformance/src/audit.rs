@@ -101,6 +101,7 @@ pub fn audit_by(judges: Judges, sources: &Sources, filter: Filter, progress: &Pr
     court.inputs(sources);
     for trace in judged.iter().chain(&unreadable) {
         court.seal_findings(trace, &facts);
+        court.revoked(trace, &keys);
     }
     aside.iter().for_each(|aside| court.set_aside(aside));
     for judge in judges::judge_all(judges, &facts, &judged, &filter, &progress.judged) {
@@ -127,6 +128,15 @@ impl Court<'_> {
         for path in &sources.skipped {
             let what = format!("what there is at `{}`", path.display());
             self.unjudged(String::new(), &what, "links are not followed, nor anything else that is no file".into());
+        }
+    }
+
+    /// What was signed before a key was revoked is judged, although a thief of the key could have signed it, with any date.
+    fn revoked(&mut self, trace: &Sealed, keys: &Keys<'_>) {
+        let listed = trace.first.as_ref().and_then(|open| keys.last_word(open));
+        if let Some(revoked) = listed.and_then(|device| device.revoked) {
+            let why = format!("its key is revoked since {revoked}, and whoever has it can give any date");
+            self.unjudged(name_of(trace), "the device has signed it itself", why);
         }
     }
 
@@ -227,6 +237,7 @@ fn trace_of(trace: &Sealed, aside: Option<&Aside>) -> Trace {
 fn ending(trace: &Sealed) -> Ending {
     let Standing { end, open_records: records, open_bytes: bytes, .. } = trace.standing;
     match (trace.end, end) {
+        (_, _) if trace.damage.as_ref().is_some_and(|damage| !damage.is_unknown_key) => Ending::Damaged,
         (None, _) => Ending::Unread,
         (_, End::Closed) if trace.damage.is_none() => Ending::Closed,
         (_, End::Continues) if trace.damage.is_none() => Ending::Missing,

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 use pilot_core::codec::{self, Digest};
 use pilot_core::evidence::mesh::{FrameTag, Role};
 use pilot_core::evidence::trace::PolicyBytes;
 use pilot_core::evidence::trace::action::Word;
-use pilot_core::evidence::{DeviceName, Pseudonym};
+use pilot_core::evidence::{AuditKey, DeviceName, Pseudonym};
 use pilot_core::policy::Choice;
 use pilot_core::semantics::{Policies, PolicyId};
 use pilot_core::value::Time;
@@ -48,6 +48,8 @@ pub struct Facts<'v> {
     opened: HashMap<Pseudonym, u32>,
     /// The devices of the openings, by their numbers.
     owners: Vec<DeviceId>,
+    /// Those that had several keys, as the mesh files say.
+    with_several_keys: HashSet<DeviceId>,
     /// Which traces are whose, and when they begin: a device that got a new key has begun anew. In their order.
     traces: HashMap<DeviceId, Vec<(Time, usize)>>,
     /// What subjects have signed.
@@ -72,9 +74,11 @@ impl<'v> Facts<'v> {
             datatypes: vocabulary.datatypes.ids().filter_map(word).collect(),
             opened: HashMap::new(),
             owners: Vec::new(),
+            with_several_keys: HashSet::new(),
             traces: HashMap::new(),
             consents: Consents::of(sources),
         };
+        let mut keys = HashMap::new();
         for device in sources.meshes.iter().rev().flat_map(|mesh| mesh.file.devices()) {
             let id = match facts.device(&device.name) {
                 Some(id) => id,
@@ -87,9 +91,13 @@ impl<'v> Facts<'v> {
                 }
             };
             facts.tags.entry(id).or_default().push(device.tag);
+            if *keys.entry(id).or_insert(device.signing_key) != device.signing_key {
+                facts.with_several_keys.insert(id);
+            }
         }
+        let mut items = HashMap::new();
         for opening in &sources.openings {
-            facts.open(opening, sources);
+            facts.open(opening, &mut items, &sources.keys);
         }
         for (at, trace) in traces.iter().enumerate() {
             let Some(name) = trace.device() else { continue };
@@ -103,14 +111,22 @@ impl<'v> Facts<'v> {
         facts
     }
 
-    fn open(&mut self, opening: &Opening, sources: &Sources) {
-        let number = u32::try_from(self.owners.len()).unwrap_or(u32::MAX);
+    /// A device may open an item several times, for it may have had several keys.
+    fn open(&mut self, opening: &Opening, items: &mut HashMap<Pseudonym, u32>, keys: &[AuditKey]) {
         let owner = self.enrol(&opening.device);
-        self.owners.push(owner);
+        let number = *items.entry(opening.fingerprint()).or_insert_with(|| {
+            self.owners.push(owner);
+            u32::try_from(self.owners.len() - 1).unwrap_or(u32::MAX)
+        });
         self.opened.insert(opening.own_pseudonym(), number);
-        for key in &sources.keys {
+        for key in keys {
             self.opened.insert(opening.pseudonym_under(key), number);
         }
+    }
+
+    /// Whether a device has had several keys.
+    pub fn had_another_key(&self, device: DeviceId) -> bool {
+        self.with_several_keys.contains(&device)
     }
 
     fn know(&mut self, id: DeviceId, name: &DeviceName, role: Option<Role>) -> DeviceId {

@@ -51,9 +51,10 @@ pub fn html(report: &Report) -> String {
          <title>Audit report: {word}</title>\n\
          <style>\n{STYLE}</style>\n\
          </head>\n<body class=\"{word}\">\n<header>\n{header}</header>\n<main>\n{sections}</main>\n\
-         <footer><p>Made by <code>conform audit</code>. Times are in UTC, by the devices' own clocks.</p></footer>\n\
+         <footer><p>Made by <code>conform audit</code> {version}. Times are in UTC, by the devices' own clocks.</p></footer>\n\
          </body>\n</html>\n",
         word = verdict.word(),
+        version = env!("CARGO_PKG_VERSION"),
         header = header(report),
         sections = sections.concat(),
     )

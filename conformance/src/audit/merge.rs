@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use hashbrown::HashMap;
 use pilot_core::value::Time;
 
 use super::mail::{CLOCK_SKEW, Sheets};
@@ -17,7 +18,7 @@ use super::note::{Deed, Note, Notes};
 use super::post::{Mark, Need, Post};
 use super::scout::Scouts;
 
-/// How far it is looked for who waits in vain. Where more wait for each other in a row, it is one of the first.
+/// How many traces are looked at for a circle, as long as others can have their turns.
 const MAX_WALK: usize = 64;
 
 /// Where notes come from and marks go to.
@@ -79,8 +80,8 @@ pub struct Merge<'v> {
     awaited: Vec<Vec<usize>>,
     /// Everybody who waits, the earliest first.
     held: BTreeSet<(Time, usize)>,
-    /// For each trace, what its next note has waited for in vain.
-    given_up: Vec<Vec<Need>>,
+    /// For each trace, of which others its next note expects nothing more.
+    given_up: Vec<Vec<usize>>,
 }
 
 /// When a note was made that waits, and what for.
@@ -150,12 +151,15 @@ impl<'v> Merge<'v> {
     fn give_turn(&mut self, desk: &mut impl Desk) -> bool {
         loop {
             let earliest = self.ready.peek().map(|Reverse((time, _))| *time);
-            // If somebody waits much longer than clocks can differ, somebody waits in vain: those who are waited for wait, too.
+            // If somebody waits much longer than clocks can differ, those who are waited for may wait, too.
             let is_late = |(time, _): &(Time, usize)| {
                 earliest.is_none_or(|earliest| time.unix().saturating_add(2 * CLOCK_SKEW) < earliest.unix())
             };
-            if let Some((_, at)) = self.held.first().copied().filter(is_late) {
-                self.give_up(at);
+            let late = self.held.first().copied().filter(is_late);
+            // Where nobody else can have a turn, there is a circle, however long.
+            let most = if earliest.is_some() { MAX_WALK } else { usize::MAX };
+            if let Some(circle) = late.and_then(|(_, at)| self.circle(at, most)) {
+                self.cut(&circle);
                 continue;
             }
             let Some(Reverse((time, at))) = self.ready.peek().copied() else { return false };
@@ -164,7 +168,7 @@ impl<'v> Merge<'v> {
                     && self
                         .next_time(need.from)
                         .is_some_and(|next| next.unix() <= time.unix().saturating_add(CLOCK_SKEW))
-                    && self.given_up.get(at).is_some_and(|given_up| !given_up.contains(need))
+                    && self.given_up.get(at).is_some_and(|given_up| !given_up.contains(&need.from))
             };
             let note = self.feeds.get(at).and_then(Feed::peek);
             if let Some(need) = note.and_then(|note| self.post.need(at, note, may_come)) {
@@ -225,31 +229,40 @@ impl<'v> Merge<'v> {
         self.ready.push(Reverse((time, at)));
     }
 
-    /// Whoever waits here, waits for somebody who waits, and so on in a circle: something in it does not come, and is given up. The
-    /// others may get what they wait for then.
+    /// The traces that wait for each other in a circle, if whoever waits here waits for them, and there are not too many. At the end
+    /// of a row stands somebody who will have its turn, so nobody in it waits in vain.
+    fn circle(&self, at: usize, most: usize) -> Option<Vec<usize>> {
+        let (mut row, mut places, mut next) = (Vec::new(), HashMap::new(), at);
+        while let Some(Waiting { need, .. }) = self.waits.get(next).copied().flatten() {
+            if let Some(place) = places.insert(next, row.len()) {
+                return Some(row.split_off(place));
+            }
+            if row.len() >= most {
+                break;
+            }
+            row.push(next);
+            next = need.from;
+        }
+        None
+    }
+
+    /// Something in a circle does not come, and is given up. The others may get what they wait for then.
     ///
     /// If all of it comes, something was sent twice and only the second time is here; or somebody has received something before it
     /// was sent, which can only be a radio frame, for everything else carries the hash of its sender's record. So these are chosen
     /// in this order: what does not come, what may be missing, a frame, and the one whose sender's clock is furthest ahead.
-    fn give_up(&mut self, at: usize) {
-        let (mut walked, mut next) = (Vec::new(), at);
-        while let Some(Waiting { time, need }) = self.waits.get(next).copied().flatten() {
-            let ahead = self.next_time(need.from);
-            let ahead = ahead.map_or(u64::MAX, |ahead| ahead.unix().saturating_sub(time.unix()));
+    fn cut(&mut self, circle: &[usize]) {
+        let mut vain = None;
+        for at in circle {
+            let Some(Waiting { time, need }) = self.waits.get(*at).copied().flatten() else { continue };
+            let ahead = self.next_time(need.from).map_or(u64::MAX, |next| next.unix().saturating_sub(time.unix()));
             let is_vain = !self.scouts.will_come(&need, time);
-            walked.push((is_vain, self.post.may_be_missing(&need, time), need.is_frame(), ahead, Reverse(next)));
-            next = need.from;
-            if walked.len() >= MAX_WALK || walked.iter().any(|(.., Reverse(walked))| *walked == next) {
-                break;
-            }
+            let hope = (is_vain, self.post.may_be_missing(&need, time), need.is_frame(), ahead, Reverse(*at));
+            vain = vain.max(Some((hope, need.from)));
         }
-        // Those before the circle only wait for it.
-        let circle = walked.iter().position(|(.., Reverse(walked))| *walked == next).unwrap_or(0);
-        let vain = walked.get(circle..).and_then(|circle| circle.iter().max()).map(|(.., Reverse(vain))| *vain);
-        let waiting = vain.and_then(|vain| Some((vain, self.waits.get(vain).copied().flatten()?)));
-        let Some((vain, Waiting { need, .. })) = waiting else { return };
-        self.awaited.get_mut(need.from).into_iter().for_each(|all| all.retain(|waiting| *waiting != vain));
-        self.given_up.get_mut(vain).into_iter().for_each(|given_up| given_up.push(need));
+        let Some(((.., Reverse(vain)), from)) = vain else { return };
+        self.awaited.get_mut(from).into_iter().for_each(|all| all.retain(|waiting| *waiting != vain));
+        self.given_up.get_mut(vain).into_iter().for_each(|given_up| given_up.push(from));
         self.release(vain);
     }
 }

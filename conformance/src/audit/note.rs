@@ -311,9 +311,9 @@ fn arrival(message: &Message, named: &Named, time: Time, facts: &Facts<'_>) -> A
         (Said::Broadcast(_) | Said::Send(_), Party::Owner) => {
             &(SENDER, "the subject's trace, or her opening, is not here")
         }
-        (Said::Broadcast(_) | Said::Send(_), _) => &(SENDER, "the sender's trace is not here"),
+        (Said::Broadcast(_) | Said::Send(_), _) => &(SENDER, "the sender's trace is not here, or is damaged"),
         (Said::UploadPolicy { .. } | Said::Request { .. }, _) | (_, Party::Device(_)) => {
-            &(ENDS, "the sender's trace is not here")
+            &(ENDS, "the sender's trace is not here, or is damaged")
         }
         (_, Party::Owner | Party::Connection(_)) => {
             &(ENDS, "the sender is anonymous, and no trace here had sent it by then")

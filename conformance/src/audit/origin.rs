@@ -210,7 +210,7 @@ impl Court<'_> {
     fn vouched_for(&mut self, place: Place, offers: &BTreeSet<Offer>, vouchers: &[Voucher]) -> Vec<Claim> {
         let mut claims = Vec::with_capacity(offers.len());
         for (number, Offer { device, policy, .. }) in offers.iter().enumerate() {
-            let sender = self.world.device(device);
+            let Some(sender) = self.world.device(device) else { continue };
             let Some(policy) = self.world.policy(policy) else { continue };
             match vouchers.get(number).copied().unwrap_or(Voucher::Given) {
                 Voucher::Given => {}

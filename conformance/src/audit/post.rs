@@ -66,6 +66,8 @@ pub struct Need {
     pub what: Needed,
     /// The place of that trace.
     pub from: usize,
+    /// Whether it may come at any time.
+    is_lasting: bool,
 }
 
 /// What a record can wait for.
@@ -91,10 +93,11 @@ impl Need {
 #[derive(Debug)]
 struct Standing {
     device: Option<DeviceId>,
+    begin: Time,
     /// Until when it is sealed, and whether it was closed there.
     until: Time,
     is_closed: bool,
-    /// If the beginning is missing: until when nothing is known of the device, which is when another run has begun.
+    /// If the beginning is missing, or the device had another key before: until when nothing is known of the device, which is when another run has begun.
     unknown_until: Option<Time>,
     is_resuming: bool,
     last: Last,
@@ -133,11 +136,14 @@ impl<'v> Post<'v> {
             let device = trace.device().and_then(|name| facts.device(name));
             // A device may have ended another trace then.
             let has_begun_anew = device.is_some_and(|device| facts.has_begun_anew(device, at));
+            let had_another_key = device.is_some_and(|device| !has_begun_anew && facts.had_another_key(device));
+            let first = Some(trace.period.0).filter(|_| had_another_key);
             Standing {
                 device,
+                begin: trace.period.0,
                 until: trace.period.1,
                 is_closed: trace.is_closed(),
-                unknown_until: (trace.standing.first != 0).then_some(NEVER),
+                unknown_until: if trace.standing.first != 0 { Some(NEVER) } else { first },
                 is_resuming: false,
                 last: Last::default(),
                 interrupted_at: None,
@@ -153,10 +159,11 @@ impl<'v> Post<'v> {
         let device = self.standings.get(at).and_then(|standing| standing.device);
         let is_for_others = |key: &Key| matches!(key, Key::Broadcast(broadcast) if Some(broadcast.receiver) != device);
         let (message, offers) = match &note.deed {
-            Deed::Receive(Arrival { key, from, offers, .. }) => {
+            Deed::Receive(Arrival { kind, key, from, offers, .. }) => {
                 // Whoever took what was released to somebody else did wrong whenever that was.
                 let key = key.filter(|key| !is_for_others(key));
-                let message = key.zip(*from).map(|(key, from)| Need { what: Needed::Message(key), from });
+                let is_lasting = mail::is_lasting(*kind);
+                let message = key.zip(*from).map(|(key, from)| Need { what: Needed::Message(key), from, is_lasting });
                 (message, offers)
             }
             Deed::Restore(offers) => (None, offers),
@@ -164,7 +171,7 @@ impl<'v> Post<'v> {
         };
         let voucher = |(device, policy): &Offered| {
             let from = self.facts.trace((*device)?, note.time)?;
-            Some(Need { what: Needed::Voucher(device.zip(*policy)?), from })
+            Some(Need { what: Needed::Voucher(device.zip(*policy)?), from, is_lasting: false })
         };
         let mut needs = message.into_iter().chain(offers.iter().filter_map(voucher));
         needs.find(|need| !self.is_met(need) && may_come(need))
@@ -180,7 +187,7 @@ impl<'v> Post<'v> {
 
     /// Whether nothing follows if what was waited for does not come, because it may be missing from its sender's trace.
     pub fn may_be_missing(&self, need: &Need, time: Time) -> bool {
-        self.gap(need.from, time).is_some()
+        self.gap(need.from, time, need.is_lasting).is_some()
     }
 
     /// A record of a trace has its turn: what leaves is under way from now on, and what arrives is looked up.
@@ -273,14 +280,17 @@ impl<'v> Post<'v> {
             return Origin::Uploaded(None);
         }
         // That a message is not in the trace of its sender says something only if nothing is missing there.
-        self.gap(from, time).map_or(Origin::Missing, |why| Origin::Unjudged(ENDS, why))
+        self.gap(from, time, mail::is_lasting(*kind)).map_or(Origin::Missing, |why| Origin::Unjudged(ENDS, why))
     }
 
-    /// Why something that happened by this time may be missing from a trace.
-    fn gap(&self, from: usize, time: Time) -> Option<&'static str> {
+    /// Why something that arrived by this time may be missing from the trace of its sender.
+    fn gap(&self, from: usize, time: Time, is_lasting: bool) -> Option<&'static str> {
         let standing = self.standings.get(from)?;
-        if standing.unknown_until.is_some_and(|until| time.unix() <= until.unix().saturating_add(CLOCK_SKEW)) {
+        let is_recent = |until: Time| time.unix() <= until.unix().saturating_add(CLOCK_SKEW);
+        if standing.unknown_until.is_some_and(|until| is_lasting || is_recent(until)) {
             Some("the beginning of the sender's trace is missing")
+        } else if time.unix().saturating_add(CLOCK_SKEW) < standing.begin.unix() {
+            Some("the sender's trace begins after that")
         } else if !standing.is_closed && time.unix().saturating_add(CLOCK_SKEW) >= standing.until.unix() {
             Some("the sender's trace is open or damaged at its end")
         } else if time.unix() > standing.until.unix().saturating_add(CLOCK_SKEW) {
@@ -312,8 +322,8 @@ impl<'v> Post<'v> {
                 return Voucher::Given;
             }
             let why = match device.and_then(|device| self.facts.trace(device, time)) {
-                None => Some("the controller's trace is not here"),
-                Some(from) => self.gap(from, time),
+                None => Some("the controller's trace is not here, or is damaged"),
+                Some(from) => self.gap(from, time, false),
             };
             why.map_or(Voucher::Lacking, Voucher::Presumed)
         };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pilot_core::codec::Digest;
 use pilot_core::evidence::trace::action::{self, Body as Said, CatalogueDigest, Connection, Offer, Party};
 use pilot_core::evidence::trace::{self, GraphName, Resume};
@@ -43,6 +43,8 @@ pub struct Replay {
     /// Likewise the other way.
     pseudonyms: HashMap<ItemId, Pseudonym>,
     connections: HashMap<Connection, DeviceId>,
+    /// How many steps there were since those of no more use were forgotten.
+    since_forgotten: usize,
     /// What is held, by when it must be gone.
     pub due: Due,
     /// Held on somebody's word whose trace nobody has.
@@ -133,6 +135,9 @@ pub enum Untold {
     /// An entity that the vocabulary lacks.
     #[error("the mesh file's vocabulary lacks the entity `{0}`")]
     Entity(String),
+    /// A device that no mesh file lists.
+    #[error("no mesh file that is here lists `{0}`")]
+    Device(DeviceName),
     /// "The owner", in a message without an item.
     #[error("it speaks of the owner of nothing")]
     Owner,
@@ -158,6 +163,7 @@ impl Replay {
             items: HashMap::new(),
             pseudonyms: HashMap::new(),
             connections: HashMap::new(),
+            since_forgotten: 0,
             due: Due::default(),
             presumed: BTreeSet::new(),
             listed: None,
@@ -248,9 +254,15 @@ impl Replay {
         Ok(id)
     }
 
+    /// A device that a mesh file lists, or this one. Nothing is known of any other.
+    fn listed(&self, name: &DeviceName, world: &World<'_>) -> Result<DeviceId, Untold> {
+        let known = world.device(name).filter(|device| *device == self.id || world.role(*device).is_some());
+        known.ok_or_else(|| Untold::Device(name.clone()))
+    }
+
     fn party(&mut self, party: &Party, item: Option<ItemId>, world: &mut World<'_>) -> Result<DeviceId, Untold> {
         match party {
-            Party::Device(name) => Ok(world.device(name)),
+            Party::Device(name) => self.listed(name, world),
             Party::Owner => {
                 let owner = item.and_then(|item| world.directory.item(item)).map(|item| item.owner);
                 owner.ok_or(Untold::Owner)
@@ -277,7 +289,7 @@ impl Replay {
     ) -> Result<Vec<(DeviceId, PolicyId)>, Untold> {
         let offer = |offer: &Offer| {
             let policy = world.policy(&offer.policy).ok_or(Untold::Policy(offer.policy))?;
-            Ok((world.device(&offer.device), policy))
+            Ok((self.listed(&offer.device, world)?, policy))
         };
         let mut offers = offers.into_iter().map(offer).collect::<Result<Vec<_>, _>>()?;
         offers.sort_unstable();
@@ -414,11 +426,16 @@ impl Replay {
             }
         }
         // Who holds items may name a guest there. A number that is given again must not stand in anything that is compared.
-        if !self.connections.is_empty() && self.device.devices_with_items().next().is_none() {
-            let (instances, device) = (&self.instances, &self.device);
+        // All of them are looked at, so only now and then.
+        self.since_forgotten += 1;
+        let is_due = self.since_forgotten > self.connections.len();
+        if is_due && !self.connections.is_empty() && self.device.devices_with_items().next().is_none() {
+            self.since_forgotten = 0;
+            let exchanges = self.instances.values().filter_map(|instance| instance.exchange);
+            let peers: HashSet<DeviceId> = exchanges.map(|exchange| exchange.peer).collect();
+            let device = &self.device;
             self.connections.retain(|_, guest| {
-                let is_peer = |instance: &Instance| instance.exchange.is_some_and(|exchange| exchange.peer == *guest);
-                let is_used = instances.values().any(is_peer) || device.has_policies_of(*guest);
+                let is_used = peers.contains(guest) || device.has_policies_of(*guest);
                 if !is_used {
                     world.remove_stranger(*guest);
                 }

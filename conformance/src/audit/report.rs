@@ -226,6 +226,8 @@ pub enum Ending {
     Open(Open),
     /// In a file that is missing.
     Missing,
+    /// It is damaged, and what comes after that is not judged.
+    Damaged,
     /// Nobody can tell: nothing in it is signed by a key that is known.
     Unread,
     /// It is not judged, for the trace that lies there has all of its records.
@@ -409,6 +411,7 @@ impl Ending {
             Self::Closed => "closed",
             Self::Open(_) => "open",
             Self::Missing => "missing",
+            Self::Damaged => "damaged",
             Self::Unread => "unread",
             Self::CopyOf(_) => "copy",
             Self::Contradicts(_) => "contradicts",
@@ -419,7 +422,7 @@ impl Ending {
     pub fn other(&self) -> Option<&str> {
         match self {
             Self::CopyOf(other) | Self::Contradicts(other) => Some(other),
-            Self::Closed | Self::Open(_) | Self::Missing | Self::Unread => None,
+            Self::Closed | Self::Open(_) | Self::Missing | Self::Damaged | Self::Unread => None,
         }
     }
 }

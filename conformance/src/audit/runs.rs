@@ -79,7 +79,7 @@ impl Court<'_> {
         let device = self.device(place.trace);
         let text = format!("nobody can judge what {device} did at {}: {untold}", place.time);
         let rule = match untold {
-            Untold::Policy(_) | Untold::Datatype(_) | Untold::Entity(_) => rules::MESH,
+            Untold::Policy(_) | Untold::Datatype(_) | Untold::Entity(_) | Untold::Device(_) => rules::MESH,
             Untold::Owner | Untold::Graph | Untold::Instances => rules::CHAIN,
         };
         self.found(Class::Integrity, place, rule, wording::premise(rule), text, None);

@@ -19,8 +19,8 @@ use super::seal::Sealed;
 
 /// How long something is remembered that somebody may wait for, in seconds: longer than any circle lasts.
 const KEPT_SECONDS: u64 = 4 * CLOCK_SKEW;
-/// The most that is remembered of all traces. When there is more, whatever is waited for is thought to come.
-const MAX_AHEAD: usize = 1 << 20;
+/// The most that is remembered of a trace. When there is more, whatever is waited for from it is thought to come.
+const MAX_AHEAD: usize = 1 << 16;
 /// How many records are read at once.
 const BATCH: usize = 64;
 
@@ -29,8 +29,6 @@ pub struct Scouts<'v> {
     traces: &'v [Sealed],
     facts: &'v Facts<'v>,
     scouts: HashMap<usize, Scout>,
-    /// How much they remember, all together.
-    ahead: usize,
 }
 
 /// A reader of one trace that is ahead of the merge.
@@ -47,7 +45,7 @@ struct Scout {
 impl<'v> Scouts<'v> {
     /// Nobody has looked yet.
     pub fn new(traces: &'v [Sealed], facts: &'v Facts<'v>) -> Self {
-        Self { traces, facts, scouts: HashMap::new(), ahead: 0 }
+        Self { traces, facts, scouts: HashMap::new() }
     }
 
     /// Whether what a record waits for that was made at this time comes before its patience is over.
@@ -61,15 +59,13 @@ impl<'v> Scouts<'v> {
                 None => return false,
             },
         };
-        self.ahead -= scout.order.len();
         let until = Time::from_unix(time.unix().saturating_add(CLOCK_SKEW));
         let since = Time::from_unix(time.unix().saturating_sub(KEPT_SECONDS));
         scout.forget(since);
-        while scout.seen.is_some_and(|seen| seen <= until) && self.ahead + scout.order.len() < MAX_AHEAD {
+        while scout.seen.is_some_and(|seen| seen <= until) && scout.order.len() < MAX_AHEAD {
             scout.read_on(facts);
             scout.forget(since);
         }
-        self.ahead += scout.order.len();
         let is_cut_short = scout.seen.is_some_and(|seen| seen <= until);
         is_cut_short || scout.known.contains_key(&need.what)
     }

@@ -114,7 +114,7 @@ impl<'m> Keys<'m> {
     }
 
     /// What the operator says last of the device that has this key: that it was revoked may be said later.
-    fn last_word(&self, open: &Open) -> Option<&'m MeshDevice> {
+    pub fn last_word(&self, open: &Open) -> Option<&'m MeshDevice> {
         let key = self.of_trace(open)?;
         let known = self.devices.get(&open.device)?.iter().rev();
         known.map(|(_, device)| *device).find(|device| device.signing_key == key)

@@ -4,7 +4,7 @@
 //! behind is found by itself: `mesh.toml`, and under `audit` the keys (`*.key`) and openings (`*.opening`, `openings`)
 //! and signed consents (`*.consents`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -101,6 +101,11 @@ impl Opening {
         Pseudonym::of(&self.item, &self.audit_key)
     }
 
+    /// The same for equal items.
+    pub fn fingerprint(&self) -> Pseudonym {
+        self.pseudonym_under(&AuditKey::new(Zeroizing::new([0; 32])))
+    }
+
     /// What the trace of whoever has this key calls it.
     pub fn pseudonym_under(&self, key: &AuditKey) -> Pseudonym {
         Pseudonym::of(&self.item, key)
@@ -140,6 +145,20 @@ pub enum SourceError {
         /// Their serial.
         serial: u64,
     },
+    /// Two that say different things of one device.
+    #[error("the mesh files with serials {} and {} do not agree on what `{device}` is there for: audit the time of each by itself", .serials[0], .serials[1])]
+    OtherRole {
+        /// Of which device.
+        device: DeviceName,
+        /// Their serials.
+        serials: [u64; 2],
+    },
+    /// Two openings that give one device two keys.
+    #[error("two openings give `{0}` different keys to sign with: one of them is not hers")]
+    TwoKeys(DeviceName),
+    /// Two devices say that an item is theirs.
+    #[error("`{}` and `{}` open the same item: leave out the opening of whom it is not", .0[0], .0[1])]
+    TwoOwners([DeviceName; 2]),
     /// An empty file of openings.
     #[error("there is no opening in `{}`", .0.display())]
     NoOpening(PathBuf),
@@ -160,6 +179,9 @@ pub enum SourceError {
     /// Nobody whose key was given has signed it.
     #[error("`{}` is not signed by this operator", .0.display())]
     NotSigned(PathBuf),
+    /// It has no signature beside it.
+    #[error("`{}` is not signed: there is no `{}.sig`", .0.display(), .0.display())]
+    NoSignature(PathBuf),
     /// Nothing to read policies and verify signatures with.
     #[error("there is no mesh file: `--mesh FILE` says who takes part, with which keys and words")]
     NoMesh,
@@ -224,7 +246,9 @@ impl Sources {
         let audits: Vec<PathBuf> =
             directories.iter().map(|path| path.join("audit")).filter(|path| path.is_dir()).collect();
         let Given { mut keys, mut openings, mut consents, .. } = given.clone();
-        for path in audits.iter().map(|path| entries(path)).collect::<Result<Vec<_>, _>>()?.concat() {
+        let beside = audits.iter().map(|path| entries(path)).collect::<Result<Vec<_>, _>>()?.concat();
+        // Whoever put them there has not put a pipe there, which would be waited for.
+        for path in beside.into_iter().filter(|path| path.is_file()) {
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("key") if given.keys.is_empty() => keys.push(path),
                 Some("opening") if given.openings.is_empty() => openings.push(path),
@@ -240,6 +264,7 @@ impl Sources {
             if is_nothing { Err(SourceError::NoOpening(path.clone())) } else { Ok(opened) }
         });
         let openings = openings.collect::<Result<Vec<_>, _>>()?.concat();
+        agree(&openings)?;
         let consents = consents.iter().map(|path| read_lines("signed consent", path, WrittenConsent::open));
         Ok(Self {
             traces,
@@ -252,6 +277,23 @@ impl Sources {
             consents: consents.collect::<Result<Vec<_>, _>>()?.concat(),
         })
     }
+}
+
+/// Nobody can tell who is right of two that contradict each other; whoever wants to hide something could have made one up.
+fn agree(openings: &[Opening]) -> Result<(), SourceError> {
+    let (mut keys, mut owners) = (BTreeMap::new(), BTreeMap::new());
+    for opening in openings {
+        if let Some(key) = opening.signing_key
+            && *keys.entry(&opening.device).or_insert(key) != key
+        {
+            return Err(SourceError::TwoKeys(opening.device.clone()));
+        }
+        let owner = *owners.entry(opening.fingerprint()).or_insert(&opening.device);
+        if *owner != opening.device {
+            return Err(SourceError::TwoOwners([owner.clone(), opening.device.clone()]));
+        }
+    }
+    Ok(())
 }
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> SourceError {
@@ -357,6 +399,15 @@ fn read_meshes(paths: BTreeSet<PathBuf>, operator: Option<VerifyingKey>) -> Resu
             return Err(SourceError::TwoMeshes { paths: [one.clone(), other.clone()], serial: *serial });
         }
     }
+    let mut roles = BTreeMap::new();
+    for (serial, _, _, file) in &read {
+        for device in file.devices() {
+            let (known, first) = *roles.entry(&device.name).or_insert(((device.role, &device.entity), *serial));
+            if known != (device.role, &device.entity) {
+                return Err(SourceError::OtherRole { device: device.name.clone(), serials: [first, *serial] });
+            }
+        }
+    }
     let mut operators: Vec<VerifyingKey> = operator.into_iter().collect();
     let mut meshes = Vec::new();
     for (_, path, text, file) in read {
@@ -382,7 +433,7 @@ fn signatures(mesh: &Path) -> Result<Vec<Signature>, SourceError> {
     let path = PathBuf::from(path);
     let text = match read_text(&path, MAX_SMALL_BYTES) {
         Err(SourceError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            return Err(SourceError::NotSigned(mesh.into()));
+            return Err(SourceError::NoSignature(mesh.into()));
         }
         text => text?,
     };

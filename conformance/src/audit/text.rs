@@ -41,19 +41,28 @@ fn finding(number: usize, finding: &Finding) -> String {
 fn evidence(report: &Report) -> String {
     let levels = levels(&report.evidence);
     if levels.iter().all(|level| level.count == 0) {
-        return "\nevidence: nothing was accepted\n".to_string();
+        let nothing = if report.figures.records == 0 { "nothing could be judged" } else { "nothing was accepted" };
+        return format!("\nevidence: {nothing}\n");
     }
     let width = levels.iter().map(|level| grouped(level.count).len()).max().unwrap_or(0);
     let line =
         |level: &wording::Level| format!("  {:>width$} {:<9}  {}\n", grouped(level.count), level.name, level.short);
     let openings = wording::openings(report).map(|text| wrapped(&text, 2, 0)).unwrap_or_default();
-    format!("\nevidence of consent to what was accepted\n{}{openings}", levels.iter().map(line).collect::<String>())
+    format!(
+        "\nevidence of consent to what was accepted, each item at its best level\n{}{openings}",
+        levels.iter().map(line).collect::<String>()
+    )
 }
 
 fn unjudged(report: &Report) -> String {
     let line = |it: &Unjudged| {
         let (device, premise, why) = (visible(&it.device), visible(&it.premise), visible(&it.why));
-        format!("{device}: {premise}, {}: {why}", counted(it.count, "time"))
+        // Some things are nobody's in particular, and so once.
+        if device.is_empty() {
+            format!("{premise}: {why}")
+        } else {
+            format!("{device}: {premise}, {}: {why}", counted(it.count, "time"))
+        }
     };
     list("not judged", report.unjudged.iter().map(line))
 }
@@ -74,7 +83,7 @@ fn set_aside(report: &Report) -> String {
         let relation = match &trace.end {
             Ending::CopyOf(other) => format!("a copy of {}", visible(other)),
             Ending::Contradicts(other) => format!("contradicts {}", visible(other)),
-            Ending::Closed | Ending::Open(_) | Ending::Missing | Ending::Unread => return None,
+            Ending::Closed | Ending::Open(_) | Ending::Missing | Ending::Damaged | Ending::Unread => return None,
         };
         Some(format!("{}: {}, {relation}", visible(&trace.device), visible(&trace.directory)))
     };

@@ -3,7 +3,6 @@
 //! An item has another pseudonym in each trace, so each trace has items of its own; an opening says that several of them are
 //! one.
 
-use hashbrown::HashMap;
 use pilot_core::codec::Digest;
 use pilot_core::evidence::mesh::{FrameTag, Role};
 use pilot_core::evidence::trace::PolicyBytes;
@@ -26,9 +25,6 @@ pub struct World<'v> {
     pub directory: Directory,
     /// Every policy that a trace has.
     pub policies: &'v Policies,
-    /// Devices that are named, and of which nothing else is here.
-    devices: HashMap<DeviceName, DeviceId>,
-    names: HashMap<DeviceId, DeviceName>,
 }
 
 /// Who has no name.
@@ -47,31 +43,22 @@ impl<'v> World<'v> {
             judge: Judge::new(facts.vocabulary),
             directory: facts.directory().clone(),
             policies: &facts.policies,
-            devices: HashMap::new(),
-            names: HashMap::new(),
         }
     }
 
-    /// The number of a device, which is new if nobody has heard of it: it may be a subject's.
-    pub fn device(&mut self, name: &DeviceName) -> DeviceId {
-        if let Some(id) = self.facts.device(name).or_else(|| self.devices.get(name).copied()) {
-            return id;
-        }
-        let id = self.directory.add_stranger();
-        self.devices.insert(name.clone(), id);
-        self.names.insert(id, name.clone());
-        id
+    /// The number of a device that everybody knows.
+    pub fn device(&self, name: &DeviceName) -> Option<DeviceId> {
+        self.facts.device(name)
     }
 
     /// The name of a device; of whoever has none, [`SOMEBODY`].
     pub fn name(&self, device: DeviceId) -> &str {
-        let name = self.facts.name(device).or_else(|| self.names.get(&device));
-        name.map_or(SOMEBODY, DeviceName::as_str)
+        self.facts.name(device).map_or(SOMEBODY, DeviceName::as_str)
     }
 
     /// Whether anybody has said who it is.
     pub fn is_named(&self, device: DeviceId) -> bool {
-        self.facts.name(device).is_some() || self.names.contains_key(&device)
+        self.facts.name(device).is_some()
     }
 
     /// Whether it is a repository.

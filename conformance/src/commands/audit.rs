@@ -33,6 +33,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// Exit codes: 0 conforms, 1 a rule or a requirement is violated, 2 damaged, missing, unreadable or empty input; with
 /// --strict 2 also if something could not be judged.
 #[derive(Args)]
+#[command(override_usage = "conform audit <DIR>... [OPTIONS]")]
 pub(crate) struct Audit {
     /// Where the traces are
     #[arg(required = true, value_name = "DIR")]

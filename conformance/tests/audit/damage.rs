@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use conformance::audit::report::{Class, Report, Verdict, rules};
+use conformance::audit::report::{Class, Finding, Report, Verdict, rules};
 use conformance::audit::sources::Given;
 use conformance::audit::text;
 use conformance::keys::Keys;
-use conformance::simulate::Settings;
+use conformance::simulate::{START, Settings};
 use pilot_core::evidence::mesh::CLOCK_TOLERANCE;
 use pilot_core::evidence::trace::{Chain, Elided, Frame, Head, frame};
 use pilot_core::evidence::{DeviceName, MeshDevice, MeshDraft};
@@ -286,6 +286,39 @@ fn nobody_is_accused_for_what_is_missing() {
         }
     }
     assert!(verdicts.iter().all(|count| *count > 0) && unjudged * 2 > rounds, "{verdicts:?}, {unjudged} of {rounds}");
+}
+
+/// A mesh file may lack a device that traces speak of: it is another one, or the device was made up. That excuses nobody, and
+/// accuses nobody.
+#[test]
+fn a_device_that_no_mesh_file_lists() {
+    let mesh = Mesh::new(4, 3, 4_000, 10);
+    let root = mesh.beside("unlisted");
+    copy(&mesh.root(), &root);
+    std::fs::remove_dir_all(root.join("traces/gate-002")).unwrap();
+    let path = root.join("mesh.toml");
+    let mut draft = MeshDraft::from_toml(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    draft.devices.retain(|device| device.name.as_str() != "gate-002");
+    std::fs::write(&path, draft.to_toml().unwrap()).unwrap();
+    let report = audited_with(&[root], &Given { meshes: vec![path], ..Given::default() });
+    assert_eq!(report.exit_code(), 2, "{}", text::text(&report));
+    let is_said = |finding: &Finding| finding.rule == rules::MESH && finding.text.contains("lists `gate-002`");
+    assert!(report.findings.iter().any(is_said), "{}", text::text(&report));
+}
+
+/// What a revoked key has signed before is judged, and that a thief could have signed it is said.
+#[test]
+fn a_revoked_key_is_said_to_be() {
+    let mesh = Mesh::new(2, 2, 2_000, 15);
+    let path = mesh.root().join("mesh.toml");
+    let mut draft = MeshDraft::from_toml(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let gate = draft.devices.iter_mut().find(|device| device.name.as_str() == "gate-001").unwrap();
+    gate.revoked = Some(Time::from_unix(START.unix() + 1_000_000));
+    std::fs::write(&path, draft.to_toml().unwrap()).unwrap();
+    let report = audited_with(&[mesh.root()], &Given::default());
+    assert_eq!(report.verdict(), Verdict::Conforms, "{}", text::text(&report));
+    let said = report.unjudged.iter().find(|unjudged| unjudged.device == "gate-001").unwrap();
+    assert!(said.why.contains("its key is revoked since"), "{}", said.why);
 }
 
 /// A missing device is no damage, a file without a record is.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use conformance::audit::report::{Report, Verdict};
-use conformance::audit::sources::Given;
-use conformance::audit::text;
+use conformance::audit::report::{Filter, Report, Verdict};
+use conformance::audit::sources::{Given, SourceError, Sources};
+use conformance::audit::{Progress, audit, text};
+use pilot_core::evidence::MeshDraft;
 
 use super::support::{Mesh, audited, audited_with, conform, copy};
 
@@ -117,6 +118,41 @@ fn a_directory_counts_once() {
     let again = mesh.root().join("traces/..");
     let report = audited_with(&[mesh.root(), again], &mesh.given());
     assert_eq!(report.traces.len(), audited(&mesh.root()).traces.len());
+}
+
+/// Openings and mesh files that contradict each other are refused: one of them could be there to hide something.
+#[test]
+fn contradictions_are_refused() {
+    let mesh = Mesh::new(3, 2, 1_000, 16);
+    let root = mesh.root();
+    let all = std::fs::read_to_string(root.join("audit/openings")).unwrap();
+    let [hers, his]: [&str; 2] =
+        ["person-00000", "person-00001"].map(|name| all.lines().find(|line| line.contains(name)).unwrap());
+    let value = |line: &str, name: &str| -> String {
+        let opening: serde_json::Value = serde_json::from_str(line).unwrap();
+        opening[name].as_str().unwrap().to_owned()
+    };
+    let with = |name: &str| hers.replace(&value(hers, name), &value(his, name));
+    let opening = mesh.beside("openings");
+    let audit = |lines: &[&str]| {
+        std::fs::write(&opening, lines.join("\n")).unwrap();
+        let given = Given { openings: vec![opening.clone()], ..with_mesh(&mesh) };
+        let found = Sources::find(&[root.clone()], &given);
+        found.map(|sources| audit(&sources, Filter::default(), &Progress::default()).verdict())
+    };
+    // She may have had another key for her pseudonyms before.
+    assert_eq!(audit(&[hers, &with("audit_key")]).unwrap(), Verdict::Conforms);
+    assert!(matches!(audit(&[hers, &with("device")]), Err(SourceError::TwoOwners(_))));
+    assert!(matches!(audit(&[hers, &with("signing_key")]), Err(SourceError::TwoKeys(_))));
+
+    let other = mesh.beside("other.toml");
+    let mut draft = MeshDraft::from_toml(&std::fs::read_to_string(root.join("mesh.toml")).unwrap()).unwrap();
+    draft.serial += 1;
+    let entity = draft.devices.iter().find(|device| device.name.as_str() == "gate-001").unwrap().entity.clone();
+    draft.devices.iter_mut().find(|device| device.name.as_str() == "gate-000").unwrap().entity = entity;
+    std::fs::write(&other, draft.to_toml().unwrap()).unwrap();
+    let given = Given { meshes: vec![root.join("mesh.toml"), other], ..Given::default() };
+    assert!(matches!(Sources::find(&[root], &given), Err(SourceError::OtherRole { .. })));
 }
 
 /// What is missing or wrong is said in a sentence, with exit code 2.

@@ -92,6 +92,7 @@ fn ending(trace: &Trace) -> String {
             format!("<b>open</b>, {} and {} ignored", counted(tail.records, "record"), counted(tail.bytes, "byte"))
         }
         Ending::Missing => "in a file that is <b>missing</b>".to_string(),
+        Ending::Damaged => "<b>damaged</b>; what comes after that is not judged".to_string(),
         Ending::Unread => "<b>not judged</b>, it has no signature by a known key".to_string(),
         Ending::CopyOf(other) => format!("a copy of {}", escape(other)),
         Ending::Contradicts(other) => format!("<b>not judged</b>, contradicts {}", escape(other)),
