@@ -137,7 +137,7 @@ fn contradictions_are_refused() {
     let audit = |lines: &[&str]| {
         std::fs::write(&opening, lines.join("\n")).unwrap();
         let given = Given { openings: vec![opening.clone()], ..with_mesh(&mesh) };
-        let found = Sources::find(&[root.clone()], &given);
+        let found = Sources::find(std::slice::from_ref(&root), &given);
         found.map(|sources| audit(&sources, Filter::default(), &Progress::default()).verdict())
     };
     // She may have had another key for her pseudonyms before.

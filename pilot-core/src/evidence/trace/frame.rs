@@ -131,7 +131,7 @@ const fn hashed<'b>(previous: &'b ChainHead, body: &'b [u8]) -> [&'b [u8]; 3] {
     [DOMAIN, &previous.0, body]
 }
 
-/// SHA-256 of what is [`hashed`].
+/// SHA-256 of what is `hashed`.
 pub fn hash(previous: ChainHead, body: &[u8]) -> ChainHead {
     // Almost every record is short. What stands in one piece is hashed faster than what comes in several.
     let mut room = [0; SHORT_BYTES];
