@@ -1,6 +1,6 @@
 //! Messages that were sent and may still arrive, with what their senders vouch for.
 //!
-//! Memory is bounded: broadcasts have an end of their own ([`Air`]), and an answer or a request is forgotten after a while. If too
+//! Memory is bounded: broadcasts have an end of their own (`air`), and an answer or a request is forgotten after a while. If too
 //! much is under way, what may arrive at any time is forgotten first, the oldest first, and it is noted of its sender.
 
 use std::collections::VecDeque;
