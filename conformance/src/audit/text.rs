@@ -99,7 +99,8 @@ fn list(heading: &str, lines: impl Iterator<Item = String>) -> String {
 /// Those that are not zero.
 fn figures(report: &Report) -> String {
     let some = wording::figures(&report.figures).into_iter().filter(|(_, count)| *count > 0);
-    let some: Vec<String> = some.map(|(name, count)| format!("{} {name}", grouped(count))).collect();
+    let one = |name: &'static str, count| if count == 1 { name.strip_suffix('s').unwrap_or(name) } else { name };
+    let some: Vec<String> = some.map(|(name, count)| format!("{} {}", grouped(count), one(name, count))).collect();
     if some.is_empty() {
         return String::new();
     }
