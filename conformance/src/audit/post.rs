@@ -97,7 +97,8 @@ struct Standing {
     /// Until when it is sealed, and whether it was closed there.
     until: Time,
     is_closed: bool,
-    /// If the beginning is missing, or the device had another key before: until when nothing is known of the device, which is when another run has begun.
+    /// If the beginning is missing, or the device had another key before: until when nothing is known of it, which is when
+    /// another run begins.
     unknown_until: Option<Time>,
     is_resuming: bool,
     last: Last,
